@@ -5,6 +5,7 @@ import pytest
 
 import popart
 import popart._internal.ir as _ir
+import popxl
 
 
 def test_graph_ids_compare_with_texts():
@@ -94,7 +95,7 @@ def test_replicas_are_grouped_with_a_stride():
     "popxl.ops.collectives.CommGroupType",
 )
 def test_the_older_groups_are_groupings():
-    kinds = _ir.CommGroupType
+    kinds = popxl.ops.collectives.CommGroupType
     cases = {
         (kinds.All, 0): (1, 8),
         (kinds.Consecutive, 2): (1, 2),

@@ -235,7 +235,7 @@ def test_a_graph_that_calls_itself_is_refused_by_the_session(ir):
         popxl.Session(ir, "ipu_model")
 
 
-@pytest.mark.shows("popxl.ops.remote_code_load", "popxl.ops.code_copy.code_copy")
+@pytest.mark.shows("popxl.ops.code_copy.code_copy")
 def test_code_is_not_copied(ir):
     from popxl.ops.code_copy import code_copy
 

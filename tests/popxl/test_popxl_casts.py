@@ -22,7 +22,6 @@ def test_cast_between_all_types_of_the_device():
     check(cases)
 
 
-@pytest.mark.shows("popxl.ops.cast")
 def test_gradients_pass_casts_in_the_type_of_the_input():
     check_gradients(
         [

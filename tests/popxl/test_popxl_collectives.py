@@ -391,7 +391,6 @@ def test_collectives_refuse_what_does_not_fit():
             popxl.transforms.autodiff(graph)
 
 
-@pytest.mark.shows("popxl.ops.collectives.CommGroup")
 def test_older_names_of_groups_and_the_enum_of_reductions():
     import popart._internal.ir as _ir
     from popxl.ops.collectives.collectives import to_collective_op

@@ -123,6 +123,7 @@ def test_order_of_ops(ir):
     assert before(h) == {maker(f)}
 
 
+@pytest.mark.shows("popxl.ExecutionContext")
 def test_order_is_kept_for_each_graph_and_execution_context(ir):
     g = ir.create_empty_graph()
     with ir.main_graph, popxl.in_sequence():

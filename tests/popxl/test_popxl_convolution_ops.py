@@ -164,7 +164,6 @@ def test_transposed_convolutions():
     )
 
 
-@pytest.mark.shows("popxl.ops.conv_transpose")
 def test_a_convolution_of_spread_data_with_flipped_weights_is_the_transposed_one():
     # What a session makes of it.
     x, w = array(2, 4, 3, 4), array(4, 3, 3, 2)

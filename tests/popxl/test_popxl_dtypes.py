@@ -185,7 +185,6 @@ def test_lists_of_types():
     "popxl.TensorStorage",
     "popxl.ReplicatedTensorSharding",
     "popxl.TileSet",
-    "popxl.ExecutionContext",
 )
 @pytest.mark.shows("popxl.TensorLocation.storage", "popxl.TensorLocation.replicated_tensor_sharding")
 def test_locations_and_enums():
@@ -194,6 +193,8 @@ def test_locations_and_enums():
     assert at.replicated_tensor_sharding is popxl.ReplicatedTensorSharding.Off
     with pytest.raises(AttributeError):
         at.storage = popxl.TensorStorage.OffChip
+    off = popxl.TensorLocation(popxl.TensorStorage.OffChip, popxl.ReplicatedTensorSharding.On)
+    assert (off.storage.value, off.replicated_tensor_sharding.value) == ("OffChip", "On")
     assert popxl.TileSet.IO.value == 1 and popxl.TileSet(0).name == "Compute"
     assert [c.name for c in popxl.ExecutionContext][:3] == [
         "Normal",

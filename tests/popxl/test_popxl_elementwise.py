@@ -40,10 +40,10 @@ UNARY = {
     "swish": (ops.swish, swish, X),
     "sign": (ops.sign, np.sign, X),
     "log2": (ops.log2, np.log2, POSITIVE),
-    "identity": (ops.identity, np.array, X),
     "clamp": (lambda t: ops.clamp(t, min=-0.5, max=1.75), lambda x: np.clip(x, -0.5, 1.75), X),
     "clip": (lambda t: ops.clip(t, -1.5, 1.25), lambda x: np.clip(x, -1.5, 1.25), X),
 }
+WITH_IDENTITY = {**UNARY, "identity": (ops.identity, np.array, X)}  # its values show nothing
 IN_PLACE = {
     "exp_": (ops.exp_, np.exp),
     "relu_": (ops.relu_, lambda x: np.maximum(x, 0)),
@@ -58,8 +58,8 @@ IN_PLACE = {
 
 @pytest.mark.shows(*(f"popxl.ops.{name}" for name in UNARY))
 def test_unary_ops_have_the_values_of_numpy_in_both_float_types():
-    check([(name, f, [x], np.asarray(g(x), x.dtype)) for name, (f, g, x) in UNARY.items()])
-    halves = {name: (f, g, x.astype(np.float16)) for name, (f, g, x) in UNARY.items()}
+    check([(name, f, [x], np.asarray(g(x), x.dtype)) for name, (f, g, x) in WITH_IDENTITY.items()])
+    halves = {name: (f, g, x.astype(np.float16)) for name, (f, g, x) in WITH_IDENTITY.items()}
     check([(name, f, [x], np.asarray(g(x.astype(np.float64)), np.float16)) for name, (f, g, x) in halves.items()])
 
 
@@ -82,7 +82,7 @@ def test_unary_ops_of_integers():
     )
 
 
-@pytest.mark.shows("popxl.ops.isnan", "popxl.ops.isinf", "popxl.ops.isfinite", "popxl.ops.sign", "popxl.ops.ceil")
+@pytest.mark.shows("popxl.ops.isnan", "popxl.ops.isinf", "popxl.ops.isfinite", "popxl.ops.sign")
 def test_what_is_no_finite_number():
     odd = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
     whole = np.array([1, 2], np.int32)
@@ -123,6 +123,7 @@ def test_a_detached_view_sees_later_writes_and_a_copy_does_not():
         t = program.of(X)
         with popxl.in_sequence():
             view, copy = ops.detach_(t), ops.detach(t)
+            assert t not in (view, copy)
             ops.add_(t, popxl.constant(1.0))
             places = program.out(view), program.out(copy)
     values = program.run()
@@ -132,7 +133,7 @@ def test_a_detached_view_sees_later_writes_and_a_copy_does_not():
 
 @pytest.mark.shows(*(f"popxl.ops.{name}" for name in UNARY))
 def test_gradients_of_unary_ops():
-    check_gradients([(name, f, g, [x]) for name, (f, g, x) in UNARY.items()])
+    check_gradients([(name, f, g, [x]) for name, (f, g, x) in WITH_IDENTITY.items()])
 
 
 A = np.array([[-2.5, -0.75, 1.5], [0.5, 1.0, 2.25]], np.float32)
@@ -241,7 +242,7 @@ def test_comparisons_and_choices():
     )
 
 
-@pytest.mark.shows(*(f"popxl.ops.{name}" for name in ("add", "sub", "mul", "div", "pow", "fmod", "where", "maximum")))
+@pytest.mark.shows(*(f"popxl.ops.{name}" for name in ("add", "sub", "mul", "div", "pow", "where", "maximum")))
 def test_gradients_of_ops_with_several_inputs():
     base = np.abs(A) + np.float32(0.5)
     mask = np.array([True, False, True])

@@ -68,7 +68,7 @@ def test_one_process_is_a_job_of_one():
     assert popdist.popart.getDevice().numIpus == 1
 
 
-@pytest.mark.shows("popdist.popart.configureSessionOptions")
+@pytest.mark.shows("popdist.popart.configureSessionOptions", "popxl.Ir.instance_replication_factor")
 def test_options_of_the_second_of_two_instances(monkeypatch):
     options = popart.SessionOptions()
     options.enableReplicatedGraphs, options.replicatedGraphCount = True, 3

@@ -167,7 +167,6 @@ def test_losses_refuse_what_does_not_fit():
         assert len(p.ir.main_graph.tensors) == 4  # the two variables, and what reshape and cast made
 
 
-@pytest.mark.shows("popxl.ops.nll_loss")
 def test_words_of_reductions_map_to_the_enum():
     import popart._internal.ir as _ir
     from popxl.ops.negative_log_likelihood import REDUCTION_TYPE

@@ -120,6 +120,7 @@ def test_ops_that_move_elements_take_8_bit_floats():
             (ops.gather(t, at, zero_OOR=True), np.stack([FLOAT8[2], np.zeros(4, FLOAT8.dtype)])),
             (ops.dynamic_slice(t, start, [0], [2], True), FLOAT8[1:3]),
         ):
+            assert result.shape == want.shape
             places.append(program.out(result))
             wanted.append(want)
         with pytest.raises(popart.popart_exception):

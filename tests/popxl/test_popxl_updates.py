@@ -308,7 +308,8 @@ def test_graphs_with_updates_are_not_differentiated():
     with ir.main_graph:
         w = popxl.variable(T)
         graph = ir.create_graph(lambda t, x: vu.accumulate_(t, x), w, w)
-        with pytest.raises(popart.popart_exception, match=graph.name.split("(")[0].replace("<", ".").replace(">", ".")):
+        name = graph.name.split("(")[0].replace("<", ".").replace(">", ".")
+        with pytest.raises(popart.popart_exception, match=f"graph with a write .*{name}.* has Accumulate"):
             popxl.transforms.autodiff(graph)
 
 

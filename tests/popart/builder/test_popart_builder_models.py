@@ -69,6 +69,21 @@ def test_native_versions_do_not_mix_either():
         popart.AiOnnxOpset10(core).relu([x])
 
 
+@pytest.mark.shows(
+    "popart.AiOnnxOpset6", "popart.AiOnnxOpset7", "popart.AiOnnxOpset8", "popart.AiOnnxOpset9", "popart.AiOnnxOpset10",
+    "popart.AiOnnxOpset11", "popart.builder.AiOnnx6", "popart.builder.AiOnnx7", "popart.builder.AiOnnx8",
+    "popart.builder.AiOnnx9", "popart.builder.AiOnnx10", "popart.builder.AiOnnx11",
+)  # fmt: skip
+@pytest.mark.parametrize("version", range(6, 12))
+def test_the_class_of_a_version_makes_nodes_of_that_version(version):
+    for kind in (getattr(popart, f"AiOnnxOpset{version}"), getattr(popart.builder, f"AiOnnx{version}")):
+        builder = popart.Builder()
+        assert kind(builder).relu([builder.addInputTensor("FLOAT", [2])]) == "Relu:0"
+        proto = parsed(builder)
+        assert [node.op_type for node in proto.graph.node] == ["Relu"]
+        assert {entry.domain: entry.version for entry in proto.opset_import}[""] == version
+
+
 def test_tools_find_the_classes_of_the_opsets():
     kinds = typing.get_args(popart.Builder.__getattr__.__annotations__["return"])
     assert kinds == tuple(getattr(popart, f"AiOnnxOpset{version}") for version in range(6, 12))

@@ -283,7 +283,7 @@ def test_calls_of_a_builder_are_recorded(builder, tmp_path):
     import json
 
     popart.initializePoplarDebugInfo(str(tmp_path / "info.json"), "json")
-    y = builder.aiOnnx.relu(["x"], "mine")
+    y = builder.aiOnnx.relu(["x"], popart.DebugContext("mine"))
     popart.closePoplarDebugInfo()
     found = json.loads((tmp_path / "info.json").read_text())
     (context,) = found["contexts"]

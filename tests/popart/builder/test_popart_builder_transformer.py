@@ -76,6 +76,8 @@ def test_bfloat16_becomes_float():
         np.array([0x3FC0, 0xC000], "<u2").tobytes(),
     )
     found = changed(source, "convertBFloats16ToFloat32")
+    values = (*found.graph.input, *found.graph.output)
+    assert {value.type.tensor_type.elem_type for value in values} == {T.FLOAT} == {found.graph.initializer[0].data_type}
     assert protos.to_array(found.graph.initializer[0]).tolist() == [1.5, -2.0]
 
 
