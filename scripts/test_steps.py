@@ -4,6 +4,7 @@
 import argparse
 import os
 import pathlib
+import secrets
 import signal
 import subprocess
 import sys
@@ -88,6 +89,11 @@ def fuzzers(seconds, work):
         yield python_tests(f"fuzz {name}", 2 * seconds + 30, "", file, workers=1, **time)
 
 
+def random_seed():
+    """For the order of tests; pytest prints it."""
+    return secrets.randbelow(2**32)
+
+
 def steps(tier, work):
     setup = Step("setup", 150, ["./scripts/setup", "test"])
     release = build("release", 90, "setup")
@@ -100,23 +106,26 @@ def steps(tier, work):
             python_tests("Python tests", 20, "tiny", workers=1),
         ]
     is_full = tier == "full"
-    also = "" if is_full else " and not slow"
+    marks = "not alone" if is_full else "not slow"  # what must be alone is slow
+    fresh = {"POPTORCH_TEST_FRESH": "1"} if is_full else {}
     table = [
         setup,
         release,
         Step("lint", 120, ["./scripts/lint"], ("setup",), aside=True),
         build("asan", 60, "build release"),
-        python_tests("Python tests, side by side", 600, f"not alone{also}", "--durations=10", "tests"),
+        python_tests("Python tests", 420, marks, "--durations=10", "tests", **fresh),
         build("tsan", 60, "build asan"),
         *cpp_tests("release", 60, 1),
         *cpp_tests("asan", 200, 4, **ASAN),
         *cpp_tests("tsan", 90, 2, WITHOUT_THREADS, **TSAN),
         *fuzzers(300 if is_full else 15, work),
-        python_tests("Python tests, alone", 120, f"alone{also}", workers=1, needs=("Python tests, side by side",)),
+        Step("marks", 60, [PYTHON, "scripts/prove_marks.py", "--sample", "20"], ("build release",), PYTHON_ENVIRONMENT),
     ]
     if is_full:
         table += [
-            Step("marks", 3600, [PYTHON, "scripts/prove_marks.py", "--all"], ("build release",), PYTHON_ENVIRONMENT),
+            python_tests("Python tests, alone", 300, "alone", workers=1, needs=("Python tests",)),
+            python_tests("Python tests, random order", 900, "not slow", "--random-order-seed", random_seed(), "tests"),
+            Step("all marks", 3600, [PYTHON, "scripts/prove_marks.py", "--all"], ("build release",), PYTHON_ENVIRONMENT),
             Step("soak", 700, [PYTHON, "scripts/soak.py", "--minutes", "10"], ("build release",), PYTHON_ENVIRONMENT),
         ]
     return table

@@ -8,6 +8,7 @@ tests in another order.
 import os
 import random
 import secrets
+import signal
 import sys
 import zlib
 
@@ -38,6 +39,8 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell ignores it for what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[VARIABLES] = product_variables()
     config.stash[NOTES] = []
     config.stash[DRAWING] = []
