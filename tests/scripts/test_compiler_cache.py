@@ -62,7 +62,7 @@ def translated_twice(tmp_path, preset, targets, also=()):
     return counted
 
 
-@pytest.mark.parametrize("preset", ["core", "asan", "tsan"])
+@pytest.mark.parametrize("preset", ["core", *(pytest.param(p, marks=pytest.mark.slow) for p in ("asan", "tsan"))])
 def test_units_of_a_second_clone_come_from_the_cache(tmp_path, preset):
     assert translated_twice(tmp_path, preset, ["ipu_step", "ipu_compiler"]) == [(0, 2), (2, 2)]
 
