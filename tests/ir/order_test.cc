@@ -131,7 +131,7 @@ TEST(OrderEdges, where_many_meet_many_the_last_of_the_earlier_ones_is_the_meetin
 // All but the ends of a graph where everything is ordered with everything near it.
 TEST(OrderEdges, erasing_many_ops_costs_linear_time) {
   constexpr int kCount = 400'000;
-  const HangLimit limit(60);
+  const HangLimit limit(300);
   Module module;
   Graph* graph = ops_of(module, kCount);
   std::vector<Op*> ops = list(*graph);
