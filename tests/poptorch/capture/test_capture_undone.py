@@ -133,7 +133,7 @@ def compile_or_stop(wrapper, x, number):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("tries", [200, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tries", [200, pytest.param(5000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
 def test_an_interrupt_at_any_instruction_leaves_nothing(undone, training, tries):
     torch.manual_seed(1)
     x = torch.randn(3, 4)
