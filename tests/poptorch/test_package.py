@@ -6,18 +6,15 @@ import sys
 
 import pytest
 import torch
+from python_programs import run_program
 
 import poptorch
-
-
-def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
 @pytest.mark.slow
 @pytest.mark.tiny
 def test_program_that_does_not_import_poptorch_sees_plain_torch():
-    result = run_python(
+    result = run_program(
         "import torch; assert torch._C._get_privateuse1_backend_name() == 'privateuseone'; "
         "assert torch.accelerator.current_accelerator() is None; assert not hasattr(torch, 'ipu')"
     )
@@ -35,7 +32,7 @@ def test_hardware_queries_describe_the_emulated_system(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
     assert not poptorch.ipuHardwareIsAvailable(17)
     for system, version in (("pod4", 2), ("bow-pod16", 21), ("mk1-16", 1)):
-        result = run_python(
+        result = run_program(
             f"import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = '{system}'; "
             "import poptorch; print(poptorch.ipuHardwareVersion())"
         )
@@ -48,7 +45,7 @@ def test_hardware_queries_describe_the_emulated_system(monkeypatch):
 
 @pytest.mark.slow
 def test_unknown_system_lists_the_known_ones():
-    result = run_python(
+    result = run_program(
         "import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = 'pod3'; import poptorch; poptorch.ipuHardwareVersion()"
     )
     assert result.returncode != 0 and "pod16" in result.stderr and "pod3" in result.stderr
@@ -65,7 +62,7 @@ def test_set_log_level_takes_names_and_numbers_of_levels_only():
 
 @pytest.mark.slow
 def test_import_sets_the_fault_handler_the_log_level_and_the_excepthook():
-    result = run_python(
+    result = run_program(
         "import os, sys, logging, faulthandler; import poptorch; assert os.environ['RDMAV_FORK_SAFE'] == '1'; "
         "assert faulthandler.is_enabled(); assert sys.excepthook is not sys.__excepthook__; "
         "assert logging.getLogger('poptorch::python').level == logging.WARNING; raise ValueError('shown')"
@@ -79,7 +76,7 @@ def test_import_sets_the_fault_handler_the_log_level_and_the_excepthook():
 @pytest.mark.slow
 @pytest.mark.shows("poptorchAtExit")
 def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
-    result = run_python(
+    result = run_program(
         "import torch, poptorch\n"
         "def kind():\n"
         "    try:\n"
@@ -96,7 +93,7 @@ def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
 
 @pytest.mark.slow
 def test_what_a_failed_child_process_wrote_is_in_the_log():
-    result = run_python(
+    result = run_program(
         "import poptorch, subprocess, sys; "
         "subprocess.run([sys.executable, '-c', 'import sys; sys.exit(\"the child says why\")'], check=True, "
         "capture_output=True)"
@@ -107,7 +104,7 @@ def test_what_a_failed_child_process_wrote_is_in_the_log():
 
 @pytest.mark.slow
 def test_import_frees_locks_of_progress_bars_and_leaves_the_testing_module_alone():
-    result = run_python(
+    result = run_program(
         "import sys, poptorch, tqdm; assert tqdm.tqdm.get_lock().locks == []; "
         "assert 'poptorch.testing' not in sys.modules; assert poptorch.testing.allclose([], [])"
     )
@@ -200,7 +197,7 @@ def test_compile_hooks_run_around_each_capture():
 
 @pytest.mark.slow
 def test_capture_does_not_load_the_compilers_of_torch():
-    result = run_python(
+    result = run_program(
         "import sys, torch, poptorch; poptorch.inferenceModel(torch.nn.Linear(2, 2))(torch.ones(1, 2)); "
         "assert 'torch._dynamo' not in sys.modules and 'torch._inductor' not in sys.modules; "
         "assert torch._inductor.config is not None"
@@ -210,7 +207,7 @@ def test_capture_does_not_load_the_compilers_of_torch():
 
 @pytest.mark.slow
 def test_shape_rules_in_python_do_not_load_a_symbolic_algebra_package():
-    result = run_python(
+    result = run_program(
         "import sys, torch, poptorch\n"
         "class Net(torch.nn.Module):\n"
         "    def forward(self, x):\n"

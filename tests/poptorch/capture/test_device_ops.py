@@ -3,11 +3,10 @@
 import copy
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
+from python_programs import run_program
 
 import poptorch
 from poptorch import MatMulSerializationMode as Mode
@@ -58,8 +57,7 @@ assert out.tolist() == [[3, 8]] and loss.item() == 11
 @pytest.mark.slow
 @pytest.mark.parametrize("print_gradient", [True, False])
 def test_the_device_prints_values_and_gradients_to_stderr(print_gradient):
-    code = PRINTING.format(print_gradient=print_gradient)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = run_program(PRINTING.format(print_gradient=print_gradient))
     assert result.returncode == 0, result.stderr
     gradient = "product_gradient: (\n (1.000,1.000)\n)\n" if print_gradient else ""
     assert result.stderr == "product: (\n (3.000,8.000)\n)\n" + gradient

@@ -1,9 +1,7 @@
 """The first capture of a process loads neither torch's compiler nor sympy, and leaves both usable."""
 
-import subprocess
-import sys
-
 import pytest
+from python_programs import run_program
 
 PROLOGUE = """
 import sys
@@ -32,7 +30,7 @@ def loaded():
 
 
 def python(code):
-    done = subprocess.run([sys.executable, "-c", PROLOGUE + code], capture_output=True, text=True)
+    done = run_program(PROLOGUE + code)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

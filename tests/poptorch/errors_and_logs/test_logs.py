@@ -1,11 +1,9 @@
 """Log lines: format, levels on both sides, destinations, repeats, and the progress bar."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
+from python_programs import run_program
 
 import poptorch
 
@@ -14,9 +12,7 @@ NATIVE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[poptorch:cpp\] \[(\w+)\] (.*)"
 
 
 def run(program, **environment):
-    result = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True
-    )
+    result = run_program(program, environment=environment)
     assert result.returncode == 0, result.stderr
     return result
 
@@ -41,12 +37,7 @@ def test_level_of_the_environment_rules_native_lines(level, kinds):
 
 
 def test_unknown_level_of_the_environment_is_refused():
-    result = subprocess.run(
-        [sys.executable, "-c", "import poptorch"],
-        env={**os.environ, "POPTORCH_LOG_LEVEL": "LOUD"},
-        capture_output=True,
-        text=True,
-    )
+    result = run_program("import poptorch", environment={"POPTORCH_LOG_LEVEL": "LOUD"})
     assert (
         "ValueError: Unknown log level 'LOUD'. Valid values are DEBUG, ERR, INFO, OFF, TRACE and WARN." in result.stderr
     )
@@ -63,12 +54,7 @@ def test_native_lines_go_where_the_environment_says(destination, tmp_path):
 
 
 def test_destination_that_cannot_be_written():
-    result = subprocess.run(
-        [sys.executable, "-c", "import poptorch"],
-        env={**os.environ, "POPTORCH_LOG_DEST": "/nowhere/at/all"},
-        capture_output=True,
-        text=True,
-    )
+    result = run_program("import poptorch", environment={"POPTORCH_LOG_DEST": "/nowhere/at/all"})
     assert "cannot write the log [IPU-E503]: '/nowhere/at/all': No such file or directory" in result.stderr
 
 
@@ -198,12 +184,6 @@ def test_messages_of_many_lines_go_to_a_file(tmp_path):
         "except poptorch.Error as e:\n"
         "    print(e.message)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(poptorch.__file__))},
-        capture_output=True,
-        text=True,
-    )
+    result = run_program(program, cwd=tmp_path)
     assert result.stdout.endswith("\nThe whole message is in poptorch_error.log\n"), result.stderr
     assert (tmp_path / "poptorch_error.log").read_text().count("\n") > 80

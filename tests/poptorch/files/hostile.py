@@ -1,12 +1,10 @@
 """Forged executable files for the tests: a sound program and any model part under sound checksums; and children to load them in."""
 
-import os
 import pathlib
-import subprocess
-import sys
 import textwrap
 
 import torch
+from python_programs import run_program
 
 import poptorch
 from poptorch import poptorch_core
@@ -64,14 +62,7 @@ def in_a_child(code, *arguments, timeout=240, memory=None, cwd=None):
             "taken = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
             f"resource.setrlimit(resource.RLIMIT_AS, (taken + {memory},) * 2)\n"
         )
-    result = subprocess.run(
-        [sys.executable, "-c", prologue + textwrap.dedent(code), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
-    )
+    result = run_program(prologue + textwrap.dedent(code), *arguments, timeout=timeout, cwd=cwd)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import xxhash
 from models import Cnn, Mlp
+from python_programs import run_program
 
 import poptorch
 from poptorch._impl.session.executor import state_of
@@ -20,13 +21,7 @@ from poptorch._impl.session.executor import state_of
 def fresh(code, *arguments, timeout=240):
     """Standard output of a Python process that knows the test models and nothing else of this one."""
     prologue = "import sys\nimport torch, models\nimport poptorch\n"
-    result = subprocess.run(
-        [sys.executable, "-c", prologue + textwrap.dedent(code), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    result = run_program(prologue + textwrap.dedent(code), *arguments, timeout=timeout)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

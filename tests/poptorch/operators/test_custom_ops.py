@@ -1,15 +1,14 @@
 """poptorch.custom_op: operations from shared libraries of a user's own."""
 
 import ctypes
-import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
 from models import Call
+from python_programs import run_program
 from torch import nn
 
 import poptorch
@@ -316,8 +315,7 @@ import ctypes, torch, poptorch
 ctypes.cdll.LoadLibrary({broken!r})
 poptorch.inferenceModel(lambda x: poptorch.custom_op([x], "identity", "test.broken", 1, [x])[0])(torch.ones(2))
 """
-    environment = dict(os.environ, PYTHONPATH=str(ROOT))
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    result = run_program(code)
     assert result.returncode == 1
     assert "custom operations not loaded" in result.stderr
     assert "no shape function or no kernel for 'test.broken.identity'" in result.stderr

@@ -1,13 +1,11 @@
 """Random operations: distributions, what the numbers depend on and what they do not, seeds, states, errors."""
 
 import math
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
+from python_programs import run_program
 from torch import nn
 from models import Call
 
@@ -339,10 +337,8 @@ print(digest.hexdigest())
 def test_numbers_do_not_depend_on_threads():
     digests = set()
     for threads in ("1", "2", "8"):
-        environment = dict(os.environ, POPTORCH_HOST_THREADS=threads)
-        run = subprocess.run(
-            [sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True
-        )
+        run = run_program(THREADS, environment={"POPTORCH_HOST_THREADS": threads})
+        assert run.returncode == 0, run.stderr
         digests.add(run.stdout.strip())
     assert len(digests) == 1
 

@@ -1,13 +1,11 @@
 """Stochastic rounding of float16: means are exact, halves stay, bits depend on seed and place alone, updates are not lost."""
 
 import math
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from models import Call, Mlp
+from python_programs import run_program
 
 import poptorch
 
@@ -146,17 +144,7 @@ print(hashlib.sha256(b"".join(result.numpy().tobytes() for result in results)).h
 def test_bits_do_not_depend_on_workers_and_instruction_set():
     digests = set()
     for workers, isa in (("1", "native"), ("2", "native"), ("8", "native"), ("2", "avx2")):
-        run = subprocess.run(
-            [sys.executable, "-c", DIGEST],
-            capture_output=True,
-            text=True,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "POPTORCH_HOST_THREADS": workers,
-                "POPTORCH_ISA": isa,
-            },
-        )
+        run = run_program(DIGEST, environment={"POPTORCH_HOST_THREADS": workers, "POPTORCH_ISA": isa})
         assert run.returncode == 0, run.stderr
         digests.add(run.stdout)
     assert len(digests) == 1

@@ -2,12 +2,12 @@
 
 import copy
 import os
-import subprocess
 import sys
 
 import pytest
 import torch
 from models import Mlp
+from python_programs import run_program
 
 import poptorch
 
@@ -272,12 +272,7 @@ print(trainer.getAnchoredTensor("ls").item())
     here = os.path.dirname(__file__)
     path = [here, *sys.path]
     code = "from test_automatic_loss_scaling import Product\n" + code
-    run = subprocess.run(
-        [sys.executable, "-c", code, os.fspath(tmp_path / "executable")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-    )
+    run = run_program(code, tmp_path / "executable", environment={"PYTHONPATH": os.pathsep.join(path)})
     assert run.returncode == 0, run.stderr
     print(run.stdout)
     assert float(run.stdout) == 2 * 16 * 2

@@ -4,12 +4,11 @@ import copy
 import io
 import logging
 import pathlib
-import subprocess
-import sys
 import textwrap
 
 import pytest
 import torch
+from python_programs import run_program
 
 import poptorch
 from poptorch._impl import log
@@ -514,7 +513,8 @@ def test_another_process_goes_on_with_the_same_bits(tmp_path):
         run(trainer, 3, 6)
         ours[name] = copy.deepcopy({"model": net.state_dict(), "optimizer": optimizer.state_dict()})
         trainer.destroy()
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, check=True, timeout=120)
+    done = run_program(textwrap.dedent(script), cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
     for name in MAKERS:
         theirs = torch.load(tmp_path / f"{name}.whole.pt")
         assert equal(theirs["model"], ours[name]["model"]), name

@@ -2,11 +2,10 @@
 
 import itertools
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
+from python_programs import run_program
 from placed_models import OPTIMIZERS, SIZES, Layers, assert_same_bits, locations, options_of, train
 
 import poptorch
@@ -317,6 +316,6 @@ def test_a_back_end_value_that_disagrees_is_named_in_a_warning():
         "options._Popart.set('executionPhaseSettings.phases', 9)\n"
         "poptorch.inferenceModel(torch.nn.ReLU(), options)(torch.ones(2))\n"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    result = run_program(program)
     assert result.returncode == 0, result.stderr
     assert re.search(r"warning.*executionPhaseSettings\.phases.*9", result.stderr)

@@ -1,10 +1,7 @@
 """Results and trained weights have the same bits for every number of worker threads and every instruction set."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from python_programs import run_program
 
 # Prints a digest of what a model gives in inference and of its weights after two steps of training.
 DIGEST = """
@@ -97,9 +94,7 @@ MODELS = (
 def test_bits_do_not_depend_on_workers_and_instruction_set(model):
     digests = {}
     for workers, isa in (("1", "native"), ("2", "native"), ("5", "native"), ("2", "avx2")):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        environment |= {"POPTORCH_HOST_THREADS": workers, "POPTORCH_ISA": isa}
-        run = subprocess.run([sys.executable, "-c", DIGEST, model], capture_output=True, text=True, env=environment)
+        run = run_program(DIGEST, model, environment={"POPTORCH_HOST_THREADS": workers, "POPTORCH_ISA": isa})
         assert run.returncode == 0, run.stderr
         digests[workers, isa] = run.stdout
     assert len(set(digests.values())) == 1, digests

@@ -3,12 +3,11 @@
 import gc
 import hashlib
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from models import Cnn, Mlp
+from python_programs import run_program
 
 import poptorch
 
@@ -37,12 +36,7 @@ print(digest.hexdigest())
 def test_same_bits_with_one_two_and_eight_host_threads():
     digests = set()
     for threads in ("1", "2", "8"):
-        result = subprocess.run(
-            [sys.executable, "-c", TRAIN],
-            env=dict(os.environ, POPTORCH_HOST_THREADS=threads, PYTHONPATH=os.pathsep.join(sys.path)),
-            capture_output=True,
-            text=True,
-        )
+        result = run_program(TRAIN, environment={"POPTORCH_HOST_THREADS": threads})
         assert result.returncode == 0, result.stderr
         digests.add(result.stdout.strip())
     assert len(digests) == 1

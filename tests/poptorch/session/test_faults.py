@@ -7,14 +7,13 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 import torch
 from models import Mlp
+from python_programs import run_program
 
 import poptorch
 import poptorch.testing
@@ -136,8 +135,7 @@ def test_rules_of_the_environment_outlive_a_block():
         "except poptorch.RecoverableError as error:\n"
         "    print(error.recovery_action)\n"
     )
-    environment = dict(os.environ, POPTORCH_FAULTS="LINK_RESET@run=2", PYTHONPATH=str(ROOT))
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    done = run_program(code, environment={"POPTORCH_FAULTS": "LINK_RESET@run=2"}, timeout=120)
     assert done.stdout.strip() == "LINK_RESET", done.stderr
 
 
@@ -255,12 +253,7 @@ def test_rules_of_the_environment():
         "except poptorch.RecoverableError as e:\n"
         "    print(e.recovery_action)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "POPTORCH_FAULTS": "IPU_RESET@run=2"},
-        capture_output=True,
-        text=True,
-    )
+    result = run_program(program, environment={"POPTORCH_FAULTS": "IPU_RESET@run=2"})
     assert result.stdout == "IPU_RESET\n", result.stderr
 
 
@@ -290,7 +283,7 @@ def test_ctrl_c_in_a_run_and_the_next_run_works(python_handles_sigint):
 def test_the_restart_loop_of_the_page_runs():
     page = (ROOT / "docs" / "faults.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    result = run_program(program)
     assert result.returncode == 0, result.stderr
     assert re.findall(r"step \d+: \w+ needed, back to step \d+", result.stdout) == [
         "step 3: IPU_RESET needed, back to step 2",

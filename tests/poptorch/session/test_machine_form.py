@@ -1,12 +1,10 @@
 """The machine form of a model is the same text on every computer; what the computer runs may differ."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
+from python_programs import run_program
 
 import poptorch
 
@@ -47,10 +45,8 @@ print(json.dumps([
 
 def forms(**variables):
     known = ("POPTORCH_HOST_MEMORY", "POPTORCH_EXECUTE_RECOMPUTE", "POPTORCH_HOST_THREADS", "POPTORCH_ISA")
-    environment = {name: value for name, value in os.environ.items() if name not in known}
-    environment.update(variables, PYTHONPATH=os.pathsep.join(sys.path))
-    command = ["taskset", "-c", "0", sys.executable] if variables.get("POPTORCH_HOST_THREADS") == "1" else [sys.executable]
-    run = subprocess.run([*command, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=200)
+    one_core = "import os\nos.sched_setaffinity(0, {0})\n" if variables.get("POPTORCH_HOST_THREADS") == "1" else ""
+    run = run_program(one_core + PROGRAM, environment={**dict.fromkeys(known), **variables}, timeout=200)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

@@ -3,12 +3,10 @@
 import gc
 import json
 import logging
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
+from python_programs import run_program
 
 import poptorch
 
@@ -150,9 +148,7 @@ def test_maximising_is_ignored():
 @pytest.mark.edge("22.23")
 def test_warnings_are_shown_by_default_and_information_is_not():
     code = "import poptorch; log = poptorch._logging.logger; log.warning('louder'); log.info('quieter')"
-    environment = {key: value for key, value in os.environ.items() if key != "POPTORCH_LOG_LEVEL"}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    done = run_program(code, environment={"POPTORCH_LOG_LEVEL": None})
     assert done.returncode == 0 and "louder" in done.stderr and "quieter" not in done.stderr
 
 
