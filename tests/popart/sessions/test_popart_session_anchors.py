@@ -98,6 +98,8 @@ def test_the_module_of_sessions(tmp_path):
     assert popart.session.TrainingSession is popart.TrainingSession is popart._TrainingSessionCore
     session = inference(identity([2]))
     assert popart.session._initAnchorArrays(session)["y"].shape == (2,)
+    trained = training(linear(np.ones((3, 2), np.float32)))
+    assert popart.session._initAnchorArrays(trained).keys() == set(trained.dataFlow.anchors())
     popart.session.makedirsAndCheckWritable(str(tmp_path / "a" / "b"))
     assert (tmp_path / "a" / "b").is_dir()
     assert session.getInfo("y").shape() == [2] and session.getAllTensorIds() >= {"x", "y"}

@@ -28,6 +28,7 @@ def test_sessions_on_one_device_load_themselves(make):
         np.testing.assert_array_equal(step(second, x=x)["y"], -x)
         assert device.is_loaded(second) and not first._native.is_attached
         first.loadEngineAndConnectStreams()
+        assert device.is_loaded(first)
         first.weightsFromHost()  # what was on the device is lost
         step(first, x=X)
         np.testing.assert_allclose(weights(first, w=W)["w"], W - 0.2 * GRADIENT, rtol=1e-6)
@@ -70,6 +71,8 @@ def test_one_device_at_a_time_holds_an_ipu():
     assert not waiting.isAttached and not session._native.is_attached
     every.attach()
     every.detach()
+    with manager.tryAcquireDeviceById(0) as one:
+        assert one.isAttached and one.driverIds == [0]
 
 
 @pytest.mark.shows("popart.DeviceInfo.tryAttachUntilTimeout")
@@ -234,7 +237,6 @@ def test_arguments_of_a_run():
         session.run()
 
 
-@pytest.mark.shows("popart.RecoveryAction")
 @pytest.mark.parametrize(
     "name, kind",
     [

@@ -48,6 +48,12 @@ PROGRAM = """
         seen.append(losses[loss].copy())
     session.modelToHost("{folder}/" + str(first) + ".onnx")
     np.save("{folder}/" + str(first) + ".npy", np.array(seen))
+    if {in_job}:
+        session.writeWeights(popart.PyWeightsIO({{"w": np.full(w0.shape, first, np.float32)}}))
+        session.broadcastWeights(1)
+        held = {{"w": np.zeros(w0.shape, np.float32)}}
+        session.readWeights(popart.PyWeightsIO(held))
+        assert (held["w"] == 2).all(), held  # those of the second process, whose first replica is 2
 """
 
 
@@ -76,6 +82,7 @@ def weight(path):
     "popart.SessionOptions.enableDistributedReplicatedGraphs",
     "popart.SessionOptions.globalReplicationFactor",
     "popart.SessionOptions.globalReplicaOffset",
+    "popart.TrainingSession.broadcastWeights",
 )
 @pytest.mark.parametrize("is_sharded", [False, True])
 def test_two_processes_train_as_one_does(tmp_path, is_sharded):

@@ -111,7 +111,6 @@ def test_a_new_learning_rate_counts_from_the_next_run():
         session.updateOptimizerFromHost(popart.SGD({"defaultLearningRate": (1.0, True)}))
 
 
-@pytest.mark.shows("popart.TrainingSession.broadcastWeights")
 def test_one_process_has_nobody_to_broadcast_to():
     session = training(linear(W))
     step(session, x=X)
