@@ -19,6 +19,7 @@ PYTHON_ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "IPU_OPT": str(ROOT / "build" / "release" / "ipu-opt"),
     "IPU_VERIFY": "passes",
+    "PYTHONHASHSEED": "0",  # the order of sets is the same in every run
 }
 # LeakSanitizer needs ptrace, which containers may forbid. A test forks while threads run, which TSan would end at once.
 ASAN = {"ASAN_OPTIONS": "detect_leaks=0"}
@@ -38,9 +39,10 @@ def python_tests(name, budget, marks, *arguments, workers=min(CPUS, 4), needs=("
     )
 
 
-def cpp_tests(preset, budget, shards, without="", **environment):
-    """The C++ tests of a preset, in shards that run side by side."""
+def cpp_tests(preset, budget, shards, without="", shuffle=False, **environment):
+    """The C++ tests of a preset, in shards that run side by side; `shuffle`: in an order of its own, whose seed is printed."""
     filters = [f"--gtest_filter=-{without}"] if without else []
+    filters += ["--gtest_shuffle"] if shuffle else []
     for shard in range(shards):
         yield Step(
             f"C++ tests, {preset}" + (f", {shard + 1} of {shards}" if shards > 1 else ""),
@@ -115,7 +117,7 @@ def steps(tier, work):
         build("asan", 60, "build release"),
         python_tests("Python tests", 420, marks, "--durations=10", "tests", **fresh),
         build("tsan", 60, "build asan"),
-        *cpp_tests("release", 60, 1),
+        *cpp_tests("release", 60, 1, shuffle=is_full),
         *cpp_tests("asan", 200, 4, **ASAN),
         *cpp_tests("tsan", 90, 2, WITHOUT_THREADS, **TSAN),
         *fuzzers(300 if is_full else 15, work),
