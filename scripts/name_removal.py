@@ -93,7 +93,8 @@ def _is_enumeration(value):
 
 def _is_deleted(value):
     stays = isinstance(value, type) and (issubclass(value, BaseException) or value.__module__ == "builtins")
-    return stays or hasattr(value, "__members__") or not callable(value) or typing.get_origin(value) is not None
+    is_empty = isinstance(value, type) and value.__module__.split(".")[0] in PACKAGES and not _parts(value)
+    return stays or is_empty or hasattr(value, "__members__") or not callable(value) or typing.get_origin(value) is not None
 
 
 def remove_early(name):
@@ -240,24 +241,29 @@ _EMPTY = {
 }
 
 
+def _parts(kind):
+    """(name, value) of what the body of a class holds; in classes of PopART and PopXL of those of its bases, too."""
+    package = kind.__module__.split(".")[0]
+    bases = [base for base in kind.__mro__ if base.__module__.split(".")[0] == package] if package in PACKAGES else [kind]
+    standard = {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__", "__slots__"}
+    return [(name, value) for base in reversed(bases) for name, value in vars(base).items() if name not in standard]
+
+
 def _gut(kind):
     """Methods of a class return the object and change nothing; properties are None. In classes of PopART and PopXL this holds for
     what they inherit and for the constructor, too."""
-    package = kind.__module__.split(".")[0]
-    is_ours = package in PACKAGES
-    bases = [base for base in kind.__mro__ if base.__module__.split(".")[0] == package] if is_ours else [kind]
-    for base in reversed(bases):
-        for name, value in list(vars(base).items()):
-            if isinstance(value, property):
-                setattr(kind, name, property(lambda self: None, lambda self, value: None))
-            elif isinstance(value, (staticmethod, classmethod)) or not is_ours and name in ("__exit__", "__iter__"):
-                setattr(kind, name, staticmethod(_none))
-            elif not inspect.isfunction(value):
-                continue
-            elif not name.startswith("__") or not is_ours and name in ("__enter__", "__call__"):
-                setattr(kind, name, _first)
-            elif is_ours and name in _EMPTY:
-                setattr(kind, name, _EMPTY[name])
+    is_ours = kind.__module__.split(".")[0] in PACKAGES
+    for name, value in _parts(kind):
+        if isinstance(value, property):
+            setattr(kind, name, property(lambda self: None, lambda self, value: None))
+        elif isinstance(value, (staticmethod, classmethod)) or not is_ours and name in ("__exit__", "__iter__"):
+            setattr(kind, name, staticmethod(_none))
+        elif not inspect.isfunction(value):
+            continue
+        elif not name.startswith("__") or not is_ours and name in ("__enter__", "__call__"):
+            setattr(kind, name, _first)
+        elif is_ours and name in _EMPTY:
+            setattr(kind, name, _EMPTY[name])
 
 
 def remove_in_program():
