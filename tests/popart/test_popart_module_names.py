@@ -89,7 +89,7 @@ def test_classes_of_the_other_domains():
     builder = popart.Builder()
     assert isinstance(builder.aiOnnxMl, popart.builder.AiOnnxMl) and isinstance(builder.aiOnnxMl, popart.builder.Opset)
     assert isinstance(builder.aiGraphcore, popart.builder.AiGraphcoreOpset1)
-    assert builder.aiGraphcore.getOpsetVersion() == 1
+    assert builder.aiGraphcore.getOpsetVersion() == builder.aiOnnxMl.getOpsetVersion() == 1
 
 
 # --- devices

@@ -376,7 +376,6 @@ def test_writes_that_nothing_orders_are_refused(body):
         popxl.Session(ambiguous(body), "ipu_model")
 
 
-@pytest.mark.shows("popart.InferenceSession.checkInplacingAmbiguity")
 @pytest.mark.parametrize("body, is_ambiguous", [(read_and_written, True), (lambda a, b: ops.relu_(a + b), False)])
 def test_a_session_says_whether_a_program_is_ambiguous(body, is_ambiguous):
     ir = ambiguous(body)._pb_ir

@@ -115,6 +115,7 @@ def test_unknown_keys_are_refused_with_the_known_ones(name):
         CLASSES[name]({}).insertSpecific("w", {"lossScaling": (2, True)})
 
 
+@pytest.mark.shows("popart.Optimizer")
 @pytest.mark.parametrize("name", CLASSES)
 def test_loss_scaling(name):
     assert CLASSES[name]({}).getLossScalingVal() == 1.0
