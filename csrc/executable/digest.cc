@@ -7,6 +7,9 @@
 #include "support/error.h"
 
 #define XXH_INLINE_ALL
+#ifndef NDEBUG
+#define XXH_NO_INLINE_HINTS 1  // -Og does not inline what xxhash says must be
+#endif
 #include <xxhash.h>
 
 namespace ipu::executable {
