@@ -11,7 +11,6 @@ from python_programs import run_program
 import poptorch
 
 
-@pytest.mark.slow
 @pytest.mark.tiny
 def test_program_that_does_not_import_poptorch_sees_plain_torch():
     result = run_program(
@@ -26,7 +25,6 @@ def test_import_makes_the_ipu_device_known():
     assert torch.zeros(2).is_ipu is False
 
 
-@pytest.mark.slow
 @pytest.mark.shows("ipuHardwareIsAvailable", "ipuHardwareVersion", "poptorch_core.ipuHardwareVersion")
 def test_hardware_queries_describe_the_emulated_system(monkeypatch):
     assert poptorch.ipuHardwareIsAvailable() and poptorch.ipuHardwareIsAvailable(16)
@@ -43,7 +41,6 @@ def test_hardware_queries_describe_the_emulated_system(monkeypatch):
         poptorch.ipuHardwareVersion()
 
 
-@pytest.mark.slow
 def test_unknown_system_lists_the_known_ones():
     result = run_program(
         "import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = 'pod3'; import poptorch; poptorch.ipuHardwareVersion()"
@@ -60,7 +57,6 @@ def test_set_log_level_takes_names_and_numbers_of_levels_only():
         poptorch.setLogLevel(5)
 
 
-@pytest.mark.slow
 def test_import_sets_the_fault_handler_the_log_level_and_the_excepthook():
     result = run_program(
         "import os, sys, logging, faulthandler; import poptorch; assert os.environ['RDMAV_FORK_SAFE'] == '1'; "
@@ -73,7 +69,6 @@ def test_import_sets_the_fault_handler_the_log_level_and_the_excepthook():
     assert result.stderr.count("Traceback") == 1 and result.stderr.endswith("\nValueError: shown\n")
 
 
-@pytest.mark.slow
 @pytest.mark.shows("poptorchAtExit")
 def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
     result = run_program(
@@ -91,7 +86,6 @@ def test_after_the_end_errors_of_operations_have_no_class_of_this_package():
     assert result.stdout == "Error RuntimeError\n", result.stderr
 
 
-@pytest.mark.slow
 def test_what_a_failed_child_process_wrote_is_in_the_log():
     result = run_program(
         "import poptorch, subprocess, sys; "
@@ -102,7 +96,6 @@ def test_what_a_failed_child_process_wrote_is_in_the_log():
     assert result.stderr.endswith("returned non-zero exit status 1.\nthe child says why\n\n")
 
 
-@pytest.mark.slow
 def test_import_frees_locks_of_progress_bars_and_leaves_the_testing_module_alone():
     result = run_program(
         "import sys, poptorch, tqdm; assert tqdm.tqdm.get_lock().locks == []; "
