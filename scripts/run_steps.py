@@ -75,11 +75,13 @@ class Run:
             if any(state in ("failed", "left out") for state in needed):
                 result.state = "left out"
                 self.show(f"left out     {result.step.name}: what it needs failed")
-            elif all(state == "passed" for state in needed) and self._running() < self.at_once:
+            elif all(state == "passed" for state in needed) and self._has_room(result.step.aside):
                 self._begin(result)
 
-    def _running(self):
-        return sum(result.state == "running" for result in self.results.values())
+    def _has_room(self, aside):
+        """Steps that give way to others have one place of their own."""
+        running = [r for r in self.results.values() if r.state == "running" and r.step.aside == aside]
+        return len(running) < (1 if aside else self.at_once)
 
     def log_of(self, result):
         return self.folder / (re.sub(r"\W+", "_", result.step.name) + ".log")

@@ -79,4 +79,7 @@ def test_a_trainer_on_the_ipu_trains_as_the_one_on_the_cpu(tmp_path):
     assert len(ours) == STEPS
     torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-4)  # Trainer rounds what it logs to four digits
     for name, value in exact.items():
-        assert_follows_rule(our_weights[name], [each[name] for each in floats], value, name)
+        if name.endswith("key.bias"):  # begins at 0 and has no gradient but for roundings: a softmax does not see what all keys share
+            torch.testing.assert_close(our_weights[name], torch.zeros_like(our_weights[name]), rtol=0, atol=1e-6)
+        else:
+            assert_follows_rule(our_weights[name], [each[name] for each in floats], value, name)
