@@ -188,7 +188,6 @@ def test_compile_hooks_run_around_each_capture():
         poptorch.registerPreCompileHook(3)
 
 
-@pytest.mark.slow
 def test_capture_does_not_load_the_compilers_of_torch():
     result = run_program(
         "import sys, torch, poptorch; poptorch.inferenceModel(torch.nn.Linear(2, 2))(torch.ones(1, 2)); "

@@ -35,7 +35,6 @@ def python(code):
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "operations",
     [
@@ -64,7 +63,6 @@ assert isinstance(sympy.Symbol("x"), sympy.Basic)
 """)
 
 
-@pytest.mark.slow
 def test_a_model_that_uses_sympy_and_the_compiler_itself_gets_the_real_ones():
     python("""
 class Model(torch.nn.Module):

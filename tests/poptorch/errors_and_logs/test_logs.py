@@ -24,10 +24,10 @@ COMPILE = "import torch, poptorch\npoptorch.inferenceModel(lambda x: x * 2)(torc
     "level, kinds",
     [
         (None, set()),
-        pytest.param("OFF", set(), marks=pytest.mark.slow),
-        pytest.param("INFO", {"info"}, marks=pytest.mark.slow),
+        ("OFF", set()),
+        ("INFO", {"info"}),
         ("DEBUG", {"info", "debug"}),
-        pytest.param("TRACE", {"info", "debug", "trace"}, marks=pytest.mark.slow),
+        ("TRACE", {"info", "debug", "trace"}),
     ],
 )
 def test_level_of_the_environment_rules_native_lines(level, kinds):
@@ -58,7 +58,6 @@ def test_destination_that_cannot_be_written():
     assert "cannot write the log [IPU-E503]: '/nowhere/at/all': No such file or directory" in result.stderr
 
 
-@pytest.mark.slow
 def test_back_end_level_alone():
     result = run(COMPILE, POPART_LOG_LEVEL="INFO")
     assert "Z popart:ir " in result.stderr and "[poptorch:cpp]" not in result.stderr
@@ -68,7 +67,6 @@ def test_back_end_level_alone():
     assert "[poptorch:cpp] [info] compiled in" in result.stderr and "popart:" not in result.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.shows("poptorch_core.setLogLevel")
 def test_native_level_alone():
     result = run("import poptorch\npoptorch.poptorch_core.setLogLevel(2)\npoptorch.logger.info('silent')\n" + COMPILE)
@@ -136,7 +134,6 @@ def test_identical_lines_are_written_as_often_as_the_option_says():
     assert lines == ["again", "again", "(the line above was repeated 3 more times)", "next"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.shows("Options.showCompilationProgressBar")
 def test_progress_of_a_compilation_is_shown_and_can_be_switched_off(terminal):

@@ -28,6 +28,14 @@ def has_ended(pid):
         return True
 
 
+@pytest.fixture
+def python_handles_sigint():
+    """A program in the background of a shell script starts with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def wait_until(condition):
     while not condition():  # the time limit of the test ends a wait that is in vain
         time.sleep(0.01)
@@ -57,7 +65,7 @@ def wait_until(condition):
         "import torch; print(torch.get_num_threads(), torch.get_num_interop_threads(), torch.manual_seed(1).get_state().sum())",
     ],
 )
-def test_a_program_gives_what_an_ordinary_process_gives(code):
+def test_a_program_gives_what_an_ordinary_process_gives(code, python_handles_sigint):
     ours, theirs = run_program(code, "one", "two words"), ordinary(code, "one", "two words")
     if "getpgid" in code:
         theirs.stdout = theirs.stdout.replace("False", "True")  # a group of its own
