@@ -31,7 +31,6 @@ def test_outputs_in_inference_and_training_are_those_of_eager(case):
     wrapper.destroy()
 
 
-@pytest.mark.slow
 def test_the_command_prints_a_row_for_each_batch():
     options = ["--case", "autoencoder", "--seconds", "0.01"]
     done = subprocess.run([sys.executable, FOLDER / "run.py", *options], capture_output=True, text=True)

@@ -5,12 +5,10 @@ import re
 import subprocess
 import sys
 
-import pytest
 
 COMMAND = pathlib.Path(__file__).resolve().parents[2] / "benchmarks/many_ipus.py"
 
 
-@pytest.mark.slow
 def test_every_plan_has_a_row_in_both_modes():
     options = ["--ipus", "2", "--ipus", "64", "--turns", "1", "--micro-batch", "1", "--size", "8"]
     done = subprocess.run([sys.executable, COMMAND, *options], capture_output=True, text=True)

@@ -16,7 +16,6 @@ def walkthrough(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
-@pytest.mark.slow
 def test_the_dumps_on_the_page_are_those_of_its_program(tmp_path):
     page = tmp_path / "walkthrough.md"
     text = PAGE.read_text()
@@ -26,7 +25,6 @@ def test_the_dumps_on_the_page_are_those_of_its_program(tmp_path):
     assert page.read_text() == text, "run scripts/walkthrough.py"
 
 
-@pytest.mark.slow
 def test_a_wrong_dump_is_refused_and_stays(tmp_path):
     page = tmp_path / "walkthrough.md"
     wrong = PAGE.read_text().replace("kernel reduce_mean", "kernel reduce_sum", 1)

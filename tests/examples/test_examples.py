@@ -24,7 +24,6 @@ def run(*command, **environment):
     return result.stdout
 
 
-@pytest.mark.slow
 def test_the_lines_in_the_readme_train_a_model():
     code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
     assert len([line for line in code.splitlines() if line.strip()]) == 12
@@ -72,7 +71,6 @@ def trains_with_the_operation(*command):
     assert float(steps[-1][0]) < float(steps[0][0]) and text.endswith("same weights: True\n")
 
 
-@pytest.mark.slow
 def test_an_operation_of_a_users_own_built_with_cmake(tmp_path):
     cmake = pathlib.Path(sys.executable).with_name("cmake")
     program = str(cmake) if cmake.exists() else "cmake"
@@ -82,12 +80,10 @@ def test_an_operation_of_a_users_own_built_with_cmake(tmp_path):
     trains_with_the_operation(tmp_path / "libcube.so")
 
 
-@pytest.mark.slow
 def test_the_same_built_with_the_compiler_of_torch():
     trains_with_the_operation("--torch")
 
 
-@pytest.mark.slow
 def test_sentences_loaded_by_other_processes_are_the_same():
     text = run(ROOT / "examples" / "async_loading.py")
     assert re.match(r"rows: \d+, the same in both modes: True\n", text)
@@ -149,14 +145,12 @@ def test_overlapped_transfers_run_beside_products_and_give_the_same_bits():
     assert text.endswith("the same bits: True\n")
 
 
-@pytest.mark.slow
 def test_an_lstm_learns_to_remember():
     text = run(ROOT / "examples" / "lstm.py")
     ipu, torch_ = map(int, re.search(r"on the IPU: (\d+)/512, in plain PyTorch: (\d+)/512", text).groups())
     assert ipu == torch_ >= 500
 
 
-@pytest.mark.slow
 def test_three_aids_of_half_precision_do_what_they_are_for():
     text = run(ROOT / "examples" / "half_precision.py")
     moved = [int(share) for share in re.findall(r"loss scaling +\d+: +(\d+)% of the weights", text)]
@@ -185,7 +179,6 @@ def test_the_demo_reaches_its_accuracy_and_prints_the_same_numbers_twice():
 TRANSFORMERS = pytest.mark.skipif(sys.version_info < (3, 10), reason="these packages need Python 3.10")
 
 
-@pytest.mark.slow
 @TRANSFORMERS
 def test_a_bert_over_two_ipus_learns_to_tell_praise_from_blame():
     text = run(ROOT / "examples" / "hf_bert.py")
@@ -204,7 +197,6 @@ def test_a_language_model_over_four_ipus_learns_the_documentation():
     assert len(re.search(r"it writes: (the .*)", text)[1]) == 164
 
 
-@pytest.mark.slow
 @TRANSFORMERS
 def test_a_module_of_lightning_trains_and_its_checkpoint_is_plain():
     text = run(ROOT / "examples" / "lightning_digits.py")
@@ -214,7 +206,6 @@ def test_a_module_of_lightning_trains_and_its_checkpoint_is_plain():
     assert right >= 340 and abs(right / 360 - float(epochs[-1][1])) < 0.002
 
 
-@pytest.mark.slow
 @TRANSFORMERS
 def test_a_loop_of_accelerate_goes_on_from_its_checkpoint_with_the_same_bits():
     text = run(ROOT / "examples" / "accelerate_digits.py")

@@ -15,7 +15,6 @@ from hugging_face import MODELS
 from hugging_face_inputs import TEXT_NAMES
 from reference import assert_follows_rule, compare_training, samples, to_double
 
-pytestmark = pytest.mark.slow
 ROWS = 2
 CASES = [(name, attention) for name, model in MODELS.items() for attention in model.attention]
 

@@ -11,7 +11,6 @@ from hugging_face_inputs import ByPosition, TEXT_NAMES, classified
 from hugging_face_text import bert
 from reference import RUNS, assert_follows_rule, nudged_model
 
-pytestmark = pytest.mark.slow
 ROWS, STEPS, RATE = 8, 6, 0.05
 
 

@@ -19,7 +19,6 @@ def script(*arguments):
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
-@pytest.mark.slow
 def test_a_few_samples_of_some_operators():
     result = script("--check", "--every", "9", "--samples", "3")
     assert result.returncode == 0, result.stderr + result.stdout

@@ -46,7 +46,6 @@ def is_alive(process):
         return False
 
 
-@pytest.mark.slow
 def test_each_instance_knows_its_place_and_gets_the_arguments(tmp_path):
     out, errors, code = run(
         tmp_path,
@@ -65,7 +64,6 @@ def test_each_instance_knows_its_place_and_gets_the_arguments(tmp_path):
     ]
 
 
-@pytest.mark.slow
 def test_one_instance_may_be_heard_alone_and_the_topology_be_said(tmp_path):
     options = ["--only-output-from-instance", "1", "--print-topology", "yes", "--vipu-partition", "p"]
     out, errors, code = run(tmp_path, SEEN, *options)
@@ -103,7 +101,6 @@ def test_an_instance_that_ends_badly_ends_the_job(tmp_path, then, how, exit_code
     assert not any(is_alive(process) for process in out)
 
 
-@pytest.mark.slow
 def test_an_instance_that_somebody_else_stops_ends_the_job_too(tmp_path):
     out, errors, code = run(tmp_path, WAITS.format(then="os.kill(os.getpid(), signal.SIGTERM)"))
     assert code == 143 and any("instance 1 of 2" in line and line.endswith("was killed by SIGTERM") for line in errors)
@@ -126,7 +123,6 @@ def test_a_signal_to_poprun_ends_all_instances(tmp_path, number):
     assert not any(map(is_alive, processes))
 
 
-@pytest.mark.slow
 def test_instances_do_not_outlive_a_killed_poprun(tmp_path):
     job = start(tmp_path, WAITS.format(then="pass"))
     processes = instances_of(job)
@@ -138,7 +134,6 @@ def test_instances_do_not_outlive_a_killed_poprun(tmp_path):
     assert not any(map(is_alive, processes))
 
 
-@pytest.mark.slow
 def test_a_program_that_cannot_be_started(tmp_path):
     program = tmp_path / "not_for_running"
     program.write_text("no program")
@@ -169,7 +164,6 @@ print(json.dumps(said) + chr(10), end="", flush=True)
 """
 
 
-@pytest.mark.slow
 def test_instances_meet_in_collectives_all_of_them_or_some(tmp_path):
     out, errors, code = run(tmp_path, MEETING, instances=3)
     assert code == 0, errors
@@ -188,7 +182,6 @@ def test_instances_meet_in_collectives_all_of_them_or_some(tmp_path):
     assert sorted(map(json.loads, out), key=str) == sorted(expected, key=str)
 
 
-@pytest.mark.slow
 def test_two_hosts_meet_each_with_a_poprun_of_its_own(tmp_path):
     with reserved_port() as port:
         hosts = ["--host", "127.0.0.1,localhost", "--rendezvous-port", str(port), "--host-index"]

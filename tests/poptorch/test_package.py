@@ -157,7 +157,6 @@ def test_ids_of_blocks_are_texts():
     assert poptorch.BlockId is str
 
 
-@pytest.mark.slow
 def test_compatibility_page_is_current():
     root = __import__("pathlib").Path(__file__).resolve().parents[2]
     result = subprocess.run(
@@ -197,7 +196,6 @@ def test_capture_does_not_load_the_compilers_of_torch():
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.slow
 def test_shape_rules_in_python_do_not_load_a_symbolic_algebra_package():
     result = run_program(
         "import sys, torch, poptorch\n"

@@ -40,7 +40,6 @@ JOB = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.shows("popxl.Ir.instance_replication_factor")
 def test_two_instances_share_variables_and_meet_in_collectives(tmp_path):
     pytest.importorskip("torch")

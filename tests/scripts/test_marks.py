@@ -30,7 +30,6 @@ def prove(folder, *names):
     return result.returncode, result.stdout.splitlines(), result.stderr.splitlines()
 
 
-@pytest.mark.slow
 def test_a_worthless_mark_is_found(tmp_path):
     text = """
 @pytest.mark.shows("Options.deviceIterations")
@@ -46,7 +45,6 @@ def test_the_call_is_possible():
     assert prove(write(tmp_path, text)) == (1, ["Options.deviceIterations: passes without it"], [worthless])
 
 
-@pytest.mark.slow
 def test_only_the_marked_arguments_count(tmp_path):
     text = """
 @pytest.mark.parametrize(
@@ -59,7 +57,6 @@ def test_the_number_is_stored(count):
     assert code == 1 and lines == ["test_a.py::test_the_number_is_stored passes without Options.deviceIterations"]
 
 
-@pytest.mark.slow
 def test_every_kind_of_name_is_replaced(tmp_path):
     text = """
 @pytest.mark.shows("isRunningOnIpu", "Stage", "OutputMode", "PoplarExecutor.isCompiled")
@@ -78,7 +75,6 @@ def test_in_a_program():
     assert len(lines) == 5 and all(line.endswith(": shown") for line in lines)
 
 
-@pytest.mark.slow
 def test_a_test_that_fails_anyway_proves_nothing(tmp_path):
     write(tmp_path, '@pytest.mark.shows("load")\ndef test_broken():\n    assert False\n')
     assert prove(tmp_path, "load") == (1, ["load: shown"], ["test_a.py::test_broken fails as it is"])
@@ -208,7 +204,6 @@ def test_quick():
     assert code == 0 and sorted(lines) == ["popxl.ops.exp: shown", "popxl.ops.log: not run"]
 
 
-@pytest.mark.slow
 def test_a_mark_with_an_unknown_name_is_an_error(tmp_path):
     write(tmp_path, '@pytest.mark.shows("load", "Options.devices")\ndef test_one():\n    pass\n')
     result = run("compatibility.py", "--check", "--tests", tmp_path)
@@ -219,7 +214,6 @@ def test_a_mark_with_an_unknown_name_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     "text", ['shown = [pytest.mark.shows("load")]\n', '@pytest.mark.shows("load")\ndef helper():\n    pass\n']
 )
-@pytest.mark.slow
 def test_a_mark_that_marks_no_test_is_an_error(tmp_path, text):
     result = run("compatibility.py", "--check", "--tests", write(tmp_path, text))
     assert result.returncode == 1 and result.stderr == "test_a.py:6: this mark is not on a test function\n"

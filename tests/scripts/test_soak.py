@@ -66,7 +66,6 @@ def test_a_deliberate_leak_is_caught_within_twenty_seconds(leak, named):
     assert ended.stderr.splitlines()[-1].startswith("these grow: ") and named in ended.stderr.splitlines()[-1]
 
 
-@pytest.mark.slow
 def test_too_few_samples_are_no_verdict():
     ended = run("--minutes", "0.001")
     assert ended.returncode == 1

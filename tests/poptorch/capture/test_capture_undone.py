@@ -166,7 +166,6 @@ def test_an_interrupt_at_any_instruction_leaves_nothing(undone, training, tries)
     wrapper.destroy()
 
 
-@pytest.mark.slow
 def test_a_signal_at_any_time_leaves_nothing(undone):
     x, tries = torch.randn(3, 4), 300
     options = poptorch.Options().showCompilationProgressBar(False)

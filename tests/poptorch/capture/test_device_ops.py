@@ -54,7 +54,6 @@ assert out.tolist() == [[3, 8]] and loss.item() == 11
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("print_gradient", [True, False])
 def test_the_device_prints_values_and_gradients_to_stderr(print_gradient):
     result = run_program(PRINTING.format(print_gradient=print_gradient))

@@ -47,7 +47,6 @@ def test_shape_rules_in_python_load_no_compiler(operations):
     assert python(f"run(lambda m, x, index: {operations})\nprint(loaded())") == "[]\n"
 
 
-@pytest.mark.slow
 def test_compiler_works_after_a_capture_and_keeps_out_of_what_was_captured():
     python("""
 run(lambda m, x, index: torch.cat([x, x], 1).cumsum(1))

@@ -154,7 +154,6 @@ def test_iterating_again_before_anything_was_consumed_does_not_restart():
         accessor.terminate()
 
 
-@pytest.mark.slow
 @pytest.mark.shows("DataLoaderMode")
 def test_rebatching_keeps_rows_that_workers_would_drop():
     options = poptorch.Options().deviceIterations(8)

@@ -115,7 +115,6 @@ def test_training_goes_on_in_a_fresh_process_with_the_same_bits(tmp_path, kind, 
     assert all(torch.equal(loaded[key], state[key]) for key in state)
 
 
-@pytest.mark.slow
 def test_scalars_that_differ_from_the_groups_are_those_of_a_fresh_process(tmp_path):
     """A state dictionary brought another learning rate than the groups say: it rules until setOptimizer."""
     trainer = trainer_of(Mlp, optimizer=lambda m: poptorch.optim.SGD(m.parameters(), lr=0.5, momentum=0.9))
@@ -472,7 +471,6 @@ def entries(folder):
     return sorted(name for name in os.listdir(folder) if name.endswith(".poptorch"))
 
 
-@pytest.mark.slow
 def test_a_second_process_finds_the_program_of_the_first(tmp_path):
     cache = tmp_path / "made" / "cache"
     first = fresh(CACHED, cache, 1, 2)
@@ -493,7 +491,6 @@ def native_log(tmp_path, code, *arguments):
     return log.read_text()
 
 
-@pytest.mark.slow
 def test_a_miss_says_what_differs(tmp_path):
     cache = tmp_path / "cache"
     assert "executable cache: miss, the folder has no entry yet" in native_log(tmp_path, CACHED, cache, 1, 2)
@@ -503,7 +500,6 @@ def test_a_miss_says_what_differs(tmp_path):
     assert "executable cache: hit, " in native_log(tmp_path, CACHED, cache, 1, 3)
 
 
-@pytest.mark.slow
 def test_a_damaged_entry_is_compiled_again(tmp_path):
     cache = tmp_path / "cache"
     first = fresh(CACHED, cache, 1, 2)
@@ -558,7 +554,6 @@ def test_an_entry_that_moves_other_elements_is_compiled_again(tmp_path):
     assert fresh(CACHED, cache, 1, 2) == first.replace("False", "True")  # it was written anew
 
 
-@pytest.mark.slow
 def test_two_processes_at_once_compile_once(tmp_path):
     cache = tmp_path / "cache"
     prologue = "import sys\nimport torch, models\nimport poptorch\n"

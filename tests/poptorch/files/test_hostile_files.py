@@ -521,7 +521,6 @@ except poptorch.Error as error:
 """
 
 
-@pytest.mark.slow
 def test_example_inputs_take_no_memory(tmp_path):
     executor = predictor()
     names, _, keywords = state_of(executor).compiled.example_inputs

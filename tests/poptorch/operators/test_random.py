@@ -333,7 +333,6 @@ print(digest.hexdigest())
 """
 
 
-@pytest.mark.slow
 def test_numbers_do_not_depend_on_threads():
     digests = set()
     for threads in ("1", "2", "8"):

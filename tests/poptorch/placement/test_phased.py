@@ -308,7 +308,6 @@ def test_the_log_says_phase_and_ipu_of_each_operation(capfd):
     assert "Graph lowered to PopART {" in said.err + said.out
 
 
-@pytest.mark.slow
 def test_a_back_end_value_that_disagrees_is_named_in_a_warning():
     program = (
         "import torch, poptorch\n"

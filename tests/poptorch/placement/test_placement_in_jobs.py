@@ -68,7 +68,6 @@ def test_weights_and_state_in_shards_are_equal_in_both_processes(whole):
     assert gathered > 0
 
 
-@pytest.mark.slow
 def test_accumulators_in_shards_meet_across_processes(whole):
     (first, gathered), (second, _) = job("on chip", "accumulator")
     assert first == second and gathered > 0

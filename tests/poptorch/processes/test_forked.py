@@ -110,7 +110,6 @@ def test_a_wrapper_made_in_the_child_works_while_the_parent_runs_its_own(busy):
         assert in_child(own) == "True"
 
 
-@pytest.mark.slow
 def test_forks_while_another_thread_compiles():
     """Whatever the compiling thread is at: the child compiles and runs its own model, and so does the thread."""
     x, stop, compiled = torch.rand(256, 64), threading.Event(), []
@@ -229,7 +228,6 @@ print(codes)
 """
 
 
-@pytest.mark.slow
 def test_a_child_that_drops_the_wrapper_and_exits_in_order_ends():
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],

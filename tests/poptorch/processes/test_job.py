@@ -65,7 +65,6 @@ print(json.dumps(executor._executable.from_cache))
 """
 
 
-@pytest.mark.slow
 def test_one_process_compiles_while_the_others_wait_and_the_last_removes_the_lock(tmp_path):
     cache = tmp_path / "made" / "cache"
     ended = start(COMPILE, 3, cache, environment={"POPTORCH_LOG_LEVEL": "INFO"})
@@ -406,7 +405,6 @@ def test_waiting_for_the_lock_says_whom_it_waits_for_and_can_be_interrupted(tmp_
     job._locked(path, "me").close()
 
 
-@pytest.mark.slow
 def test_a_lock_whose_owner_died_is_free(tmp_path):
     path = str(tmp_path / "a.lock")
     code = "import sys, time\nfrom poptorch._impl.session import job\nheld = job._locked(sys.argv[1], 'dead')\nprint(1, flush=True)\ntime.sleep(99)"

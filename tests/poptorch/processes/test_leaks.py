@@ -83,7 +83,6 @@ def one_loader(number):
 
 
 # Growth of memory per item once everything has been loaded, warmed up and cached. An allocator keeps some.
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "make,warm,count,bytes_each", [(one_wrapper, 60, 200, 32 * 1024), (one_loader, 20, 200, 16 * 1024)]

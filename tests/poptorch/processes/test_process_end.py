@@ -158,7 +158,6 @@ def test_an_ordinary_end_leaks_no_semaphores(tmp_path, strategy, then):
     assert_all_end(program, before)
 
 
-@pytest.mark.slow
 def test_the_end_of_a_forked_child_does_not_stop_the_loading_process_of_its_parent(tmp_path):
     program, _, before = started(
         tmp_path,
@@ -320,7 +319,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
 def test_forty_workers_start_without_an_interpreter_each_and_leak_nothing(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(MANY)
@@ -377,7 +375,6 @@ sys.exit(3)
 """
 
 
-@pytest.mark.slow
 def test_a_program_may_end_while_daemon_threads_use_a_device():
     """Python ends daemon threads in the middle of native code, which must not end the process with an abort."""
     for number in range(6):

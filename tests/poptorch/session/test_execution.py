@@ -32,7 +32,6 @@ print(digest.hexdigest())
 """
 
 
-@pytest.mark.slow
 def test_same_bits_with_one_two_and_eight_host_threads():
     digests = set()
     for threads in ("1", "2", "8"):

@@ -35,7 +35,6 @@ def inputs():
     return Mlp.inputs(4, torch.Generator().manual_seed(1))[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("step", ["kernel", "load", "push"])
 @pytest.mark.shows("RecoverableError")
@@ -279,7 +278,6 @@ def test_ctrl_c_in_a_run_and_the_next_run_works(python_handles_sigint):
     assert torch.equal(run(x), good)
 
 
-@pytest.mark.slow
 def test_the_restart_loop_of_the_page_runs():
     page = (ROOT / "docs" / "faults.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.S)

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import torch
 from python_programs import run_program
 
@@ -51,7 +50,6 @@ def forms(**variables):
     return json.loads(run.stdout)
 
 
-@pytest.mark.slow
 def test_the_machine_form_of_a_training_step_does_not_depend_on_the_computer():
     small = forms(POPTORCH_HOST_MEMORY="1", POPTORCH_HOST_THREADS="1", POPTORCH_ISA="portable")
     large = forms(POPTORCH_HOST_MEMORY="1e12", POPTORCH_HOST_THREADS="8", POPTORCH_ISA="native")

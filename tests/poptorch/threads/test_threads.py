@@ -71,7 +71,6 @@ def wrapper_calls(wrapper, model, x, folder):
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False])
 def test_every_public_call_ends_while_another_thread_runs_the_model(training, tmp_path):
     chosen = options()
@@ -97,7 +96,6 @@ def test_every_public_call_ends_while_another_thread_runs_the_model(training, tm
     assert all("destroyed in another thread" in error.message for error in caller.errors)
 
 
-@pytest.mark.slow
 def test_every_native_call_ends_while_another_thread_runs_the_program():
     """The bindings below the wrapper: none waits with the interpreter lock."""
     wrapper, x = trainer(), inputs()

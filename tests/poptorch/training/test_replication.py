@@ -67,7 +67,6 @@ def test_training_is_plain_torch_on_the_combined_batch(plan, replicas, accumulat
 
 
 @pytest.mark.parametrize("combined", [False, True])
-@pytest.mark.slow
 def test_convolutions_and_both_variants_of_sgd(combined):
     options = options_of(2, 1, 4, poptorch.PipelinedExecution)
 
