@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 
+COUNTED = re.compile(r"^(?:\d+ passed.*|\[  PASSED  \].*)$", re.M)  # of pytest, and of GoogleTest
 STATUS = re.compile(r"\[\s*(\d+%|\d+/\d+)\]")  # of pytest, and of ninja
 
 
@@ -112,8 +113,8 @@ class Run:
             if code:
                 self.show(f"--- {result.step.name} failed, code {result.code}; what it printed:\n{text}--- end of {result.step.name}")
             else:
-                last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
-                self.show(f"passed {duration(result.seconds):>6} {result.step.name}" + (f": {last.strip()[:100]}" if last else ""))
+                counted = COUNTED.findall(text)
+                self.show(f"passed {duration(result.seconds):>6} {result.step.name}" + (f": {counted[-1]}" if counted else ""))
             self.changed.notify_all()
 
     def _progress(self):

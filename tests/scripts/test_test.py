@@ -63,8 +63,9 @@ def test_a_step_that_a_signal_ends_fails_the_run(tmp_path):
     assert run(tmp_path, shell("killed", "kill -9 $$"))[0] == 128 + signal.SIGKILL
 
 
-def test_the_last_line_of_a_step_that_passes_is_shown(tmp_path):
-    assert "passed   0:00 tests: 12 passed in 3 s" in run(tmp_path, shell("tests", "echo one; echo '12 passed in 3 s'; echo"))[1]
+@pytest.mark.parametrize("line", ["12 passed, 1 skipped in 3.00s", "[  PASSED  ] 12 tests."])
+def test_what_a_step_that_passes_counted_is_shown(tmp_path, line):
+    assert f"passed   0:00 tests: {line}" in run(tmp_path, shell("tests", f"echo one; echo '{line}'; echo more"))[1]
 
 
 def test_a_step_gets_its_variables(tmp_path):
