@@ -85,8 +85,8 @@ OPTIMIZERS = {
     "kind, ipus, name",
     [
         (Cnn, 1, "sgd"),
-        pytest.param(Mlp, 2, "adamw", marks=pytest.mark.slow),
-        pytest.param(Mlp, 1, "torch sgd", marks=pytest.mark.slow),
+        (Mlp, 2, "adamw"),
+        (Mlp, 1, "torch sgd"),
     ],
     ids=["cnn", "pipeline", "torch"],
 )

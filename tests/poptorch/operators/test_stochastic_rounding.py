@@ -140,7 +140,6 @@ print(hashlib.sha256(b"".join(result.numpy().tobytes() for result in results)).h
 """
 
 
-@pytest.mark.slow
 def test_bits_do_not_depend_on_workers_and_instruction_set():
     digests = set()
     for workers, isa in (("1", "native"), ("2", "native"), ("8", "native"), ("2", "avx2")):

@@ -484,7 +484,6 @@ def saved(thing):
     return file
 
 
-@pytest.mark.slow
 def test_another_process_goes_on_with_the_same_bits(tmp_path):
     here = pathlib.Path(__file__).resolve().parent
     script = f"""

@@ -44,7 +44,7 @@ print(json.dumps([
 
 def forms(**variables):
     known = ("POPTORCH_HOST_MEMORY", "POPTORCH_EXECUTE_RECOMPUTE", "POPTORCH_HOST_THREADS", "POPTORCH_ISA")
-    one_core = "import os\nos.sched_setaffinity(0, {0})\n" if variables.get("POPTORCH_HOST_THREADS") == "1" else ""
+    one_core = "import os; os.sched_setaffinity(0, {0})" if variables.get("POPTORCH_HOST_THREADS") == "1" else ""
     run = run_program(one_core + PROGRAM, environment={**dict.fromkeys(known), **variables}, timeout=200)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
