@@ -22,7 +22,7 @@ DRAWING = pytest.StashKey()  # files that draw when they are read
 
 COMMON = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}  # that check is a clock
 settings.register_profile("repeatable", derandomize=True, **COMMON)
-settings.register_profile("fresh", print_blob=True, **COMMON)
+settings.register_profile("fresh", derandomize=False, print_blob=True, **COMMON)  # where CI is set, it is on
 settings.load_profile("repeatable")
 # Hypothesis also draws constants that it reads in the modules imported so far: draws would depend on the tests before.
 assert callable(providers._get_local_constants)
