@@ -137,3 +137,9 @@ def test_the_slowest_files_to_build_are_named(tmp_path):
         [sys.executable, tmp_path / "scripts" / "slowest.py"], capture_output=True, text=True, check=True, env=dict(os.environ)
     ).stdout
     assert shown.splitlines()[1:] == ["      1.5 s  asan: slow.o", "      0.0 s  asan: fast.o"]
+
+
+def test_files_that_begin_first_are_there():
+    lines = (ROOT / "tests" / "long_files.txt").read_text().splitlines()
+    files = [line for line in lines if not line.startswith("#")]
+    assert files and all((ROOT / file).is_file() for file in files)
