@@ -88,7 +88,7 @@ def fuzzers(seconds, work):
         ("poptorch.load", "tests/poptorch/files/test_fuzz.py"),
         ("PopART's models", "tests/popart/files/test_fuzz_popart.py"),
     ):
-        yield python_tests(f"fuzz {name}", 2 * seconds + 30, "", file, workers=1, **time)
+        yield python_tests(f"fuzz {name}", 4 * seconds + 60, "", file, workers=1, **time)
 
 
 def random_seed():
@@ -115,11 +115,11 @@ def steps(tier, work):
         release,
         Step("lint", 120, ["./scripts/lint"], ("setup",), aside=True),
         build("asan", 60, "build release"),
-        python_tests("Python tests", 420, marks, "--durations=10", "tests", **fresh),
+        python_tests("Python tests", 480, marks, "--durations=10", "tests", **fresh),
         build("tsan", 60, "build asan"),
-        *cpp_tests("release", 60, 1, shuffle=is_full),
-        *cpp_tests("asan", 200, 4, **ASAN),
-        *cpp_tests("tsan", 90, 2, WITHOUT_THREADS, **TSAN),
+        *cpp_tests("release", 120, 1, shuffle=is_full),
+        *cpp_tests("asan", 240, 4, **ASAN),
+        *cpp_tests("tsan", 180, 2, WITHOUT_THREADS, **TSAN),
         *fuzzers(300 if is_full else 15, work),
         Step("marks", 60, [PYTHON, "scripts/prove_marks.py", "--sample", "20"], ("build release",), PYTHON_ENVIRONMENT),
     ]
