@@ -100,13 +100,11 @@ def test_steps_end_with_the_run(tmp_path):
 
 @pytest.mark.parametrize("tier", ["default", "full", "tiny"])
 def test_steps_need_only_steps_of_the_table(tmp_path, tier):
-    seen = []
     steps = test_steps.steps(tier, tmp_path)
     names = [step.name for step in steps]
     assert len(set(names)) == len(names)
     for step in steps:
         assert set(step.needs) <= set(names), step.name
-        seen.append(step.name)
 
 
 def commands(tmp_path, tier):
