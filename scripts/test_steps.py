@@ -126,7 +126,7 @@ def steps(tier, work):
     if is_full:
         table += [
             python_tests("Python tests, alone", 300, "alone", workers=1, needs=("Python tests",)),
-            python_tests("Python tests, random order", 900, "not slow", "--random-order-seed", random_seed(), "tests"),
+            python_tests("Python tests, random order", 900, "not slow", "--occupied-ipu", "--random-order-seed", random_seed(), "tests"),
             Step("all marks", 3600, [PYTHON, "scripts/prove_marks.py", "--all"], ("build release",), PYTHON_ENVIRONMENT),
             Step("soak", 700, [PYTHON, "scripts/soak.py", "--minutes", "10"], ("build release",), PYTHON_ENVIRONMENT),
         ]

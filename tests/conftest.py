@@ -2,9 +2,11 @@
 
 No outcome depends on draws: Hypothesis and the generators of torch, NumPy and Python start from fixed seeds, whatever ran before.
 POPTORCH_TEST_FRESH=1 draws anew and prints the seed; `--hypothesis-seed=N` repeats such a run. `--random-order-seed=N` runs the
-tests in another order.
+tests in another order. `--occupied-ipu` runs them while something else is attached to IPU 0, as a session may be that an earlier
+test left to the garbage collector.
 """
 
+import gc
 import os
 import pathlib
 import random
@@ -20,6 +22,8 @@ from hypothesis.internal.conjecture import providers
 VARIABLES = pytest.StashKey()  # what is set before any test file is read
 NOTES = pytest.StashKey()  # how to repeat this run
 DRAWING = pytest.StashKey()  # files that draw when they are read
+OCCUPANT = pytest.StashKey()  # the session that is attached to IPU 0 by --occupied-ipu
+OCCUPYING_PROGRAM = "entry main = @main\ngraph @main() -> () {\n  return\n}\n"
 
 COMMON = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}  # that check is a clock
 settings.register_profile("repeatable", derandomize=True, **COMMON)
@@ -36,6 +40,7 @@ def product_variables():
 
 def pytest_addoption(parser):
     parser.addoption("--random-order-seed", type=int, help="shuffle test files, and tests within each, by this seed")
+    parser.addoption("--occupied-ipu", action="store_true", help="another session is attached to IPU 0")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its option
@@ -153,6 +158,26 @@ def a_test_draws_the_same_whatever_ran_before(request):
             value.bit_generator.state = type(value.bit_generator)(seed).state
         elif "torch" in sys.modules and isinstance(value, sys.modules["torch"].Generator):
             value.manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
+def a_test_finds_any_ipu_attached(request):
+    """With --occupied-ipu."""
+    if request.config.option.occupied_ipu and OCCUPANT not in request.config.stash and "idle_ipus" not in request.fixturenames:
+        import ipu_core
+
+        session = ipu_core.compile(OCCUPYING_PROGRAM)
+        session.run({})
+        if session.first_ipu == 0:
+            request.config.stash[OCCUPANT] = session
+
+
+@pytest.fixture
+def idle_ipus(request):
+    """No session of an earlier test is attached: for tests that name IPUs by number or need the whole machine."""
+    if OCCUPANT in request.config.stash:
+        del request.config.stash[OCCUPANT]
+    gc.collect()
 
 
 @pytest.fixture

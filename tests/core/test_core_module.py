@@ -49,7 +49,7 @@ def test_torch_is_not_loaded():
     assert "ipu_core._native" in imported and not [name for name in imported if name.split(".")[0] == "torch"]
 
 
-def test_arrays_in_and_out_and_variables_between_runs():
+def test_arrays_in_and_out_and_variables_between_runs(idle_ipus):
     session = ipu_core.compile(SCALE)
     assert session.streams() == {
         "x": ("input", numpy.dtype("float32"), (3,)),

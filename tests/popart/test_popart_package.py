@@ -219,7 +219,7 @@ def test_a_device_is_the_first_that_is_free_or_one_of_all():
     "popart.DeviceManager.acquireDeviceById",
     "popart.DeviceInfo.id",
 )
-def test_hardware_is_acquired_in_powers_of_two():
+def test_hardware_is_acquired_in_powers_of_two(idle_ipus):
     manager = popart.DeviceManager()
     device = manager.tryAcquireAvailableDevice(4)
     assert device.isAttached and device.numIpus == 4 and str(device.type) == "ipu"

@@ -241,7 +241,7 @@ def test_several_ipus():
             assert s.run({x: np.zeros((2, 2), np.float32)})[y].tolist() == [[3, 3], [3, 3]]
 
 
-def test_no_device_left_is_a_runtime_error():
+def test_no_device_left_is_a_runtime_error(idle_ipus):
     ir = popxl.Ir(replication=16)
     with ir.main_graph:
         y = popxl.d2h_stream((), popxl.float32)

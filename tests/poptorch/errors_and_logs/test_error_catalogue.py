@@ -425,7 +425,7 @@ def few_objects():
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_error_is_the_documented_one(name, few_objects):
+def test_error_is_the_documented_one(name, few_objects, idle_ipus):
     gc.collect()  # models of other tests hold IPUs
     case, kind, message = ALL[name]
     with pytest.raises(Exception) as raised:

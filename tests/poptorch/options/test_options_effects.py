@@ -361,7 +361,7 @@ def test_cycle_count_is_positive_after_a_run_and_an_error_before():
 
 
 @pytest.mark.shows("Options.useIpuId")
-def test_fixed_devices_are_groups_of_growing_size(monkeypatch):
+def test_fixed_devices_are_groups_of_growing_size(monkeypatch, idle_ipus):
     monkeypatch.setenv("POPTORCH_EMULATED_SYSTEM", "pod4")
     for ipu_id, first in ((3, 3), (5, 2), (6, 0)):
         run = poptorch.inferenceModel(Mlp(1), poptorch.Options().useIpuId(ipu_id))
@@ -389,7 +389,7 @@ def test_ipu_model_needs_no_power_of_two(monkeypatch):
         poptorch.inferenceModel(Three(), sharded.clone().useIpuModel(False))(torch.ones(2))
 
 
-def test_a_call_waits_until_another_wrapper_frees_its_ipus(monkeypatch):
+def test_a_call_waits_until_another_wrapper_frees_its_ipus(monkeypatch, idle_ipus):
     monkeypatch.setenv("POPTORCH_EMULATED_SYSTEM", "pod4")
     monkeypatch.setenv("POPTORCH_WAIT_FOR_IPU", "1")
     holder = poptorch.inferenceModel(Mlp(4), poptorch.Options().deviceIterations(4))

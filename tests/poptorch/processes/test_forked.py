@@ -138,7 +138,7 @@ def test_forks_while_another_thread_compiles():
     assert len(compiled) > 1
 
 
-def test_all_ipus_are_free_in_a_child():
+def test_all_ipus_are_free_in_a_child(idle_ipus):
     gc.collect()  # models of other tests hold IPUs
     wrapper = poptorch.inferenceModel(torch.nn.Linear(2, 2), poptorch.Options().replicationFactor(16))
     x = torch.ones(16, 2)

@@ -127,7 +127,7 @@ def test_weights_are_the_same_after_a_second_identical_run():
     assert digests[0] == digests[1]
 
 
-def test_devices_run_out_and_come_back(monkeypatch):
+def test_devices_run_out_and_come_back(monkeypatch, idle_ipus):
     held = [poptorch.inferenceModel(torch.nn.Linear(2, 2)) for _ in range(poptorch_ipus())]
     x = torch.randn(1, 2)
     for wrapper in held:
@@ -142,7 +142,7 @@ def test_devices_run_out_and_come_back(monkeypatch):
         wrapper.destroy()
 
 
-def test_a_wrapper_that_nobody_reaches_gives_its_ipus_to_who_needs_them():
+def test_a_wrapper_that_nobody_reaches_gives_its_ipus_to_who_needs_them(idle_ipus):
     ipus = poptorch_ipus()
 
     def model_on_all():

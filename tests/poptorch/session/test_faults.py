@@ -38,7 +38,7 @@ def inputs():
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("step", ["kernel", "load", "push"])
 @pytest.mark.shows("RecoverableError")
-def test_recoverable_fault_names_its_action_and_the_recovery_works(action, step):
+def test_recoverable_fault_names_its_action_and_the_recovery_works(action, step, idle_ipus):
     run, x = model(2), inputs()
     before = run(x)
     with poptorch.testing.faults(f"{action}@run=2,ipu=0,step={step}"):
@@ -64,7 +64,7 @@ def test_recoverable_fault_names_its_action_and_the_recovery_works(action, step)
     run.destroy()
 
 
-def test_weaker_reset_is_not_enough_and_a_stronger_one_is():
+def test_weaker_reset_is_not_enough_and_a_stronger_one_is(idle_ipus):
     run, x = model(), inputs()
     with poptorch.testing.faults("PARTITION_RESET@run=1"):
         with pytest.raises(poptorch.RecoverableError):
@@ -91,7 +91,7 @@ def test_weaker_reset_is_not_enough_and_a_stronger_one_is():
 
 
 @pytest.mark.shows("UnrecoverableError")
-def test_unrecoverable_fault_takes_the_system_out_of_service():
+def test_unrecoverable_fault_takes_the_system_out_of_service(idle_ipus):
     run, x = model(), inputs()
     with poptorch.testing.faults("unrecoverable@run=1"):
         with pytest.raises(poptorch.UnrecoverableError) as raised:

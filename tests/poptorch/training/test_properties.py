@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,6 +77,7 @@ def expected_rows(values, plan):
 
 @settings(max_examples=examples(60))
 @given(plans())
+@pytest.mark.usefixtures("idle_ipus")
 def test_training_on_any_plan_equals_torch(plan):
     torch.manual_seed(plan["seed"])
     ours = Chain(plan["sizes"], plan["activations"], plan["ipus"])

@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import os
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
@@ -324,5 +325,6 @@ def check(plan):
 # More examples with other seeds: POPTORCH_PROPERTY_EXAMPLES=500 POPTORCH_TEST_FRESH=1.
 @settings(max_examples=int(os.environ.get("POPTORCH_PROPERTY_EXAMPLES") or examples(25)))
 @given(plans())
+@pytest.mark.usefixtures("idle_ipus")
 def test_models_of_many_kinds_on_any_plan_equal_torch(plan):
     check(plan)
