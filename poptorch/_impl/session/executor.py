@@ -13,11 +13,10 @@ import torch
 
 from poptorch import enums, poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.capture import host_calls
 from poptorch._impl.options import replication
-from poptorch._impl.session import compilation, inspection, job, precompiled, rng, weight_hooks
+from poptorch._impl.session import compilation, device_weights, inspection, job, precompiled, rng, sharing, weight_hooks
 from poptorch._impl.session.compiled import Compiled
-from poptorch._impl.log import DEBUG, INFO, logger
+from poptorch._impl.log import DEBUG, logger
 from poptorch._impl.optimizer.link import OptimizerLink
 from poptorch._impl.session.state import WrapperState
 from poptorch._impl.structures import rebuild, tensors_of
@@ -114,6 +113,8 @@ class PoplarExecutor(inspection.Inspection):
             lambda: weight_hooks.wrap_tensors(state.user_model, self),
             from_file,
         )
+        state.host_version = state.weights_version  # the device has nothing newer
+        sharing.enter(state)
         inspection.write_reports(compiled.executable, state.options, state.model_name())
         if compiled.executable.is_attached():
             self._on_attach(compiled)
@@ -177,7 +178,7 @@ class PoplarExecutor(inspection.Inspection):
     def _on_attach(self, compiled: Compiled) -> None:
         """Weights and optimizer state go to a fresh device; then it takes calls."""
         try:
-            self._state.fixed_host.hold(self._write_states, compiled)  # what the device holds is no weight yet
+            device_weights.write(self._state, compiled)
             if self._state.optimizer_link is not None:
                 self._state.optimizer_link.on_attach()
             rng.log_writing(compiled.executable)
@@ -186,11 +187,6 @@ class PoplarExecutor(inspection.Inspection):
             raise
         self._state.host_version = self._state.weights_version
         compiled.executable.accept_calls(True)
-
-    def _write_states(self, compiled: Compiled) -> None:
-        weight_hooks.fetch(compiled.states.values())  # another wrapper's device may hold newer ones
-        poptorch_core.log(INFO, "Writing weights from host to IPU memory")
-        compiled.executable.write_states(compiled.states)
 
     def _between_calls(self, compiled: Compiled, body: collections.abc.Callable[[], _Result]) -> _Result:
         """`body()` for the holder of the lock: no call runs inside, one that runs now ends first, others wait. The host's
@@ -210,12 +206,13 @@ class PoplarExecutor(inspection.Inspection):
             compiled = self._compile_for_a_call(args, kwargs)
         if not compiled.executable.is_attached():
             self._attach_for_a_call(compiled)
-        link = self._state.optimizer_link
-        if link is None:
-            self._pull_from_trainer(compiled)
-        else:
-            if self._state.in_job:
-                job.check_exchange(self._state.options)
+        state = self._state
+        if state.is_stale or state.partners.trainers:
+            device_weights.take_newest(state, compiled)
+        link = state.optimizer_link
+        if link is not None:
+            if state.in_job:
+                job.check_exchange(state.options)
             if link.host.pending:
                 self._upload_optimizer(compiled, link)
         result = None
@@ -266,27 +263,6 @@ class PoplarExecutor(inspection.Inspection):
         while (outputs := compiled.executable.run(tensors)) is None:  # another thread took the device away
             self._attach_for_a_call(compiled)
         return rebuild(compiled.result_structure, iter(outputs))
-
-    def _pull_from_trainer(self, compiled: Compiled) -> None:
-        trainer = self._state.trainer()
-        if (
-            trainer is None
-            or trainer._state.compiled is None
-            or trainer._state.weights_version == self._state.seen_version
-        ):
-            return
-        trainer._state.lock.hold(self._take_weights, compiled, trainer)
-
-    @_locked
-    def _take_weights(self, compiled: Compiled, trainer: PoplarExecutor) -> None:
-        if not compiled.executable.is_attached():
-            return  # attaching writes them
-        trainer.copyWeightsToHostIfNeeded()
-        version = trainer._state.host_version
-        if version != self._state.seen_version:
-            logger.debug("Implicit copyWeightsToDevice()")
-            self._write_states(compiled)
-            self._state.seen_version = version
 
     # --- life cycle ---
     def isCompiled(self) -> bool:
@@ -354,9 +330,10 @@ class PoplarExecutor(inspection.Inspection):
         was_wrapped = self._state.class_wrapped
         if self._state.optimizer_link is not None:
             self._state.optimizer_link.forget()
-            weight_hooks.unwrap_tensors(self._state.user_model)
+            weight_hooks.unwrap_tensors(self._state.user_model, self)
             if was_wrapped:
                 weight_hooks.unwrap_class(self._state.user_model)
+        sharing.leave(self._state)
         self._state.compiled, self._state.class_wrapped = None, False  # last: what is interrupted is destroyed again
         if self._state.training and not was_wrapped:
             raise errors.create_error(
@@ -369,50 +346,21 @@ class PoplarExecutor(inspection.Inspection):
     def copyWeightsToHost(self) -> None:
         """Parameters and buffers from the device to the user model, always."""
         compiled = self._state.require_compiled("copyWeightsToHost")
-        version = self._state.weights_version
-        self._state.fixed_host.hold(self._read_states, compiled)  # the hooks of the tensors must not start another copy
-        self._state.host_version = version
-
-    def _read_states(self, compiled: Compiled) -> None:
-        poptorch_core.log(INFO, "Writing weights from IPU to host")
-        self._resize_to_replicas(compiled.states)
-        compiled.executable.read_states(compiled.states)
-
-    def _resize_to_replicas(self, states: dict[str, torch.Tensor]) -> None:
-        """Parameters of which every replica's value is read back get one entry per replica."""
-        replicas = self._state.options.replication_factor * job.number_of_processes(self._state.options)
-        for name, (_, all_replicas) in self._state.groupings.items():
-            if all_replicas and name in states and states[name].shape[0] != replicas:
-                tensor = states[name]
-                tensor.data = tensor.new_empty((replicas, *tensor.shape[1:]), requires_grad=False)
+        if compiled.executable.is_attached():
+            device_weights.take_newest(self._state, compiled)
+        device_weights.read(self._state, compiled)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """The same, only if a training call made the host's values outdated; returns whether it copied."""
-        if self._state.host_version == self._state.weights_version or self._state.compiled is None:
-            return False
-        if host_calls.running():  # inside of a run, which has the device: the host's tensors are as they are
-            return False
-        return self._fetch_weights()
-
-    @_locked
-    def _fetch_weights(self) -> bool:
-        version = self._state.weights_version
-        if self._state.fixed_host.is_held() or self._state.host_version == version or self._state.compiled is None:
-            return False
-        if not self.isAttachedToDevice():  # a call that is about to attach: the device has nothing newer
-            self._state.host_version = version
-            return False
-        logger.debug("Implicit copyWeightsToHost()")
-        self.copyWeightsToHost()
-        return True
+        device_weights.fetch_from_partners(self._state)
+        return device_weights.fetch(self._state)
 
     @_locked
     def copyWeightsToDevice(self) -> None:
         """Parameters and buffers from the user model to the device. Unread device values are discarded."""
-        compiled = self._state.require_compiled("copyWeightsToDevice")
-        version = self._state.weights_version
-        self._state.fixed_host.hold(self._write_states, compiled)
-        self._state.host_version = version
+        device_weights.upload(self._state, self._state.require_compiled("copyWeightsToDevice"))
+        if self._state.training:
+            sharing.publish(self._state)
 
     @_locked
     def copyNamedBuffersToDevice(self) -> None:
@@ -434,7 +382,10 @@ class PoplarExecutor(inspection.Inspection):
     def load_state_dict(self, state_dict: collections.abc.Mapping[str, typing.Any], strict: bool = True) -> typing.Any:
         """Loads into the user model, and to the device when attached. Returns torch's (missing, unexpected) result."""
         if not self.isAttachedToDevice():
-            return self._state.user_model.load_state_dict(state_dict, strict)
+            result = self._state.user_model.load_state_dict(state_dict, strict)
+            if self._state.training:
+                sharing.publish_model(self._state)
+            return result
 
         def load():
             result = self._state.user_model.load_state_dict(state_dict, strict)

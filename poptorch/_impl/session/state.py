@@ -8,10 +8,11 @@ import typing
 import weakref
 
 import torch
+from torch.utils import weak
 
 from poptorch import poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.session import job, weight_hooks
+from poptorch._impl.session import job, sharing, weight_hooks
 from poptorch._impl.session.binding import ArgumentBinder
 from poptorch._impl.session.compiled import Compiled
 from poptorch.options import Options
@@ -19,15 +20,21 @@ from poptorch.options import Options
 if typing.TYPE_CHECKING:
     from poptorch._impl.optimizer.link import OptimizerLink
 
-# Wrappers of one model have one lock: while one of them records forward, the model's tensors are symbols.
+# Wrappers of one model, or of models that share tensors, have one lock: while one of them records forward, the tensors
+# are symbols.
 _locks: weakref.WeakKeyDictionary[typing.Any, poptorch_core.WaitLock] = weakref.WeakKeyDictionary()
+_locks_of_tensors: typing.MutableMapping[torch.Tensor, poptorch_core.WaitLock] = weak.WeakIdKeyDictionary()
 
 
 def _lock_of(model: typing.Any) -> poptorch_core.WaitLock:
-    try:
-        return _locks.setdefault(model, poptorch_core.WaitLock("the wrapped model"))
-    except TypeError:  # a callable of a class without weak references, or without a hash
-        return poptorch_core.WaitLock("the wrapped model")
+    tensors = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    locks = (_locks_of_tensors.get(tensor) for tensor in tensors)
+    lock = next((lock for lock in locks if lock is not None), None) or poptorch_core.WaitLock("the wrapped model")
+    with contextlib.suppress(TypeError):  # a callable of a class without weak references, or without a hash
+        lock = _locks.setdefault(model, lock)
+    for tensor in tensors:
+        _locks_of_tensors.setdefault(tensor, lock)
+    return lock
 
 
 class _CallableModule(torch.nn.Module):
@@ -56,7 +63,6 @@ class WrapperState:
         self.user_model = self.traced_model if is_module and not training else model
         # Models that share the parameters and may be wrapped for training: what the copy was made of, and so on.
         self.origins = (model, *origins)
-        self._lineage = [getattr(owner, "__dict__", {}) for owner in (self.user_model, *self.origins)]
         self.options = options
         self.training = training
         self.in_job = job.number_of_processes(options) > 1
@@ -73,7 +79,8 @@ class WrapperState:
         self.host_version = 0  # the version the host has; another one: the device's weights are newer
         # Held while weights move between the two, by the holder of the lock: nobody fetches them then.
         self.fixed_host = poptorch_core.WaitLock("the weights on the host")
-        self.seen_version: int | None = None  # of the trainer, for inference wrappers
+        self.partners = sharing.Partners()  # wrappers that share states with this one
+        self.is_stale = False  # the host has newer values than the device, from one of them
         self.class_wrapped = False
         # The replica groups of parameters by name: ((size, stride), whether one value per replica is read back).
         self.groupings: dict[str, tuple[tuple[int, int], bool]] = {}
@@ -91,9 +98,9 @@ class WrapperState:
             return self.host_version
         return compiled.executable.weights_version()
 
-    def trainer(self) -> typing.Any:
-        """The training wrapper of the model of this one, or of what it is a copy of; None without."""
-        return weight_hooks.find_trainer(self._lineage)
+    def device_states(self) -> typing.Iterable[torch.Tensor]:
+        """The parameters and buffers of the program."""
+        return self.compiled.states.values() if self.compiled is not None else ()
 
     def is_attached(self) -> bool:
         executable = self.executable

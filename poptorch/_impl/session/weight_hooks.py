@@ -17,15 +17,16 @@ import torch
 from poptorch import _impl, poptorch_core
 from poptorch._impl import errors
 
-_OWNER = "_poptorch_owner"
+_OWNER = "_poptorch_owner"  # of a model: its training wrapper
+_OWNERS = "_poptorch_owners"  # of a parameter or buffer: weak references to the training wrappers that hold it
 _WAITING = "_poptorch_waiting"  # of a copy that is being made: the class and the owner it is to have
 
 
 def _synchronise(tensor):
-    owner = object.__getattribute__(tensor, "__dict__").get(_OWNER)
-    executor = owner() if owner is not None else None
-    if executor is not None:
-        executor.copyWeightsToHostIfNeeded()
+    for owner in object.__getattribute__(tensor, "__dict__").get(_OWNERS, ()):
+        executor = owner()
+        if executor is not None:
+            executor.copyWeightsToHostIfNeeded()
 
 
 class _Synchronised:
@@ -88,14 +89,24 @@ def _hook(tensor, owner, name, is_parameter):
         raise errors.create_error(
             f"The buffer '{name}' is a {type(tensor).__name__}: all buffers must be plain torch.Tensor."
         )
-    object.__getattribute__(tensor, "__dict__")[_OWNER] = owner
+    attributes = object.__getattribute__(tensor, "__dict__")
+    attributes[_OWNERS] = (*_other_owners(attributes, owner()), owner)
 
 
-def _unhook(tensor):
+def _unhook(tensor, executor):
     kind = object.__getattribute__(tensor, "__class__")
     if issubclass(kind, _Synchronised):
-        object.__getattribute__(tensor, "__dict__").pop(_OWNER, None)
-        tensor.__class__ = kind._poptorch_plain_class
+        attributes = object.__getattribute__(tensor, "__dict__")
+        left = _other_owners(attributes, executor)
+        if left:
+            attributes[_OWNERS] = left
+        else:
+            attributes.pop(_OWNERS, None)
+            tensor.__class__ = kind._poptorch_plain_class
+
+
+def _other_owners(attributes, executor):
+    return tuple(owner for owner in attributes.get(_OWNERS, ()) if owner() not in (None, executor))
 
 
 def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
@@ -123,7 +134,7 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
             if executor is not None:
                 executor.destroy()
             if is_wrapped(self) and (executor is None or executor.model is not self):  # gone, or this is a copy
-                unwrap_tensors(self)
+                unwrap_tensors(self, executor)
                 unwrap_class(self)
 
         def state_dict(self, *args, **kwargs):
@@ -223,7 +234,7 @@ def wrap_tensors(model, executor):
         for name, tensor in list(model.named_buffers()):
             _hook(tensor, owner, name, False)
     except BaseException:
-        unwrap_tensors(model)
+        unwrap_tensors(model, executor)
         raise
 
 
@@ -233,9 +244,10 @@ def wrap_class(model, executor, lock):
     model.__class__ = _wrapped_class(type(model), lock)
 
 
-def unwrap_tensors(model):
+def unwrap_tensors(model, executor):
+    """Ends what `wrap_tensors` did; other training wrappers that hold some of the tensors keep their hooks."""
     for _, tensor in list(model.named_parameters()) + list(model.named_buffers()):
-        _unhook(tensor)
+        _unhook(tensor, executor)
 
 
 def unwrap_class(model):

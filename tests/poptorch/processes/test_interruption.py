@@ -13,6 +13,7 @@ import torch
 
 import poptorch
 from poptorch import poptorch_core
+from poptorch._impl.session import device_weights
 from poptorch._impl.session.executor import state_of
 
 
@@ -148,11 +149,11 @@ def test_attaching_a_stopped_wrapper_again_uploads_its_weights(monkeypatch):
     good = wrapper(x)
     wrapper.detachFromDevice()
 
-    def stop(self, compiled):
+    def stop(state, compiled):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(wrapper), "_write_states", stop)
+        patched.setattr(device_weights, "write", stop)
         with pytest.raises(KeyboardInterrupt):
             wrapper.attachToDevice()
     assert torch.equal(wrapper(x), good)
@@ -168,11 +169,11 @@ def test_a_compilation_stopped_after_attaching_uploads_its_weights_with_the_next
     net, x = Net(2, 2), torch.ones(1, 2)
     wrapper = poptorch.trainingModel(net) if training else poptorch.inferenceModel(net)
 
-    def stop(self, compiled):
+    def stop(state, compiled):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(wrapper), "_write_states", stop)
+        patched.setattr(device_weights, "write", stop)
         with pytest.raises(KeyboardInterrupt):
             wrapper(x)
     expected = torch.nn.functional.linear(x, net.weight, net.bias).sum().item()
