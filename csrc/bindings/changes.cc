@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/subscripts.h"
 #include "support/error.h"
 
 namespace ipu::bindings {
@@ -89,6 +90,12 @@ class Changes {
     if (!set_class_of(object, kind)) throw py::error_already_set();
   }
 
+  // As the function of the same name in subscripts.h.
+  void watch_subscripts(const py::object& get, const py::object& set) {
+    changes_.push_back({.kind = Kind::kSubscripts});
+    bindings::watch_subscripts(get, set);
+  }
+
   // The entries of these names are as now when the body raises.
   void keep_on_failure(const py::dict& dict, const py::list& names) {
     py::dict old;
@@ -104,7 +111,7 @@ class Changes {
   void at_end(const py::object& function) { at_end_.push_back(function); }
 
  private:
-  enum class Kind : int { kEntry, kSwap, kClass, kDict };
+  enum class Kind : int { kEntry, kSwap, kClass, kSubscripts, kDict };
   struct Change {
     Kind kind;
     py::object owner = {}, name = {}, old = {};
@@ -162,6 +169,9 @@ class Changes {
         break;
       case Kind::kClass:
         good = set_class_of(change.owner, change.old);
+        break;
+      case Kind::kSubscripts:
+        leave_subscripts();
         break;
       case Kind::kDict:
         if (!failed) break;
@@ -224,6 +234,7 @@ void define_changes(py::module_& m) {
       .def("replace", &Changes::replace, py::arg("owner"), py::arg("name"), py::arg("value"))
       .def("swap", &Changes::swap, py::arg("a"), py::arg("b"))
       .def("set_class", &Changes::set_class, py::arg("object"), py::arg("kind"))
+      .def("watch_subscripts", &Changes::watch_subscripts, py::arg("get"), py::arg("set"))
       .def("keep_on_failure", &Changes::keep_on_failure, py::arg("dict"), py::arg("names"))
       .def("call_on_failure", &Changes::call_on_failure, py::arg("function"))
       .def("at_end", &Changes::at_end, py::arg("function"));

@@ -9,6 +9,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.nn.modules._functions import BackwardHookFunction  # an identity that torch looks for by its node
 
 from poptorch._impl.capture import state as capture_state
+from poptorch._impl.capture.replacements import in_class
 
 
 def _is_symbolic(capture, value):
@@ -161,7 +162,7 @@ def install(capture, changes):
         if capture_state.active() is capture and _is_symbolic(capture, self) and not self.is_leaf:
             retained.append(self)
 
-    changes.replace(torch.Tensor, "retain_grad", retain_grad)
+    in_class(changes, torch.Tensor, "retain_grad", retain_grad)
     run_backward = engine(capture, torch.autograd._engine_run_backward, retained)
     changes.replace(torch.autograd, "_engine_run_backward", run_backward)
     # Function.apply asks its base class: `apply` bound before the capture comes here too.

@@ -1,19 +1,19 @@
 """What is replaced in torch while `forward` is captured. `poptorch_core.Changes` puts it back whatever happens.
 
-Replacements stand where all threads see them, and somebody may keep one: each calls the original unless the calling
-thread is the one that captures (`capture_state.active`).
+Other threads see what torch has (replacements.py). Somebody may keep a replacement: it calls the original unless the
+calling thread is the one that captures (`capture_state.active`).
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-import typing
 
 import torch
 import torch.utils.checkpoint
 
-from poptorch._impl.capture import state as capture_state, gradients, plain_shapes, slicing
+from poptorch._impl.capture import gradients, plain_shapes, slicing, state as capture_state
+from poptorch._impl.capture.replacements import in_class, in_module
 from poptorch._impl.log import warn_once
 
 _FACTORIES = (
@@ -107,17 +107,15 @@ def _is_tracing(original):
     return is_tracing
 
 
-def _inline_checkpoint(original: typing.Any) -> type:
-    """Stands for CheckpointFunction during capture: runs the function so that its operations are seen as written."""
+def _inline_checkpoint(original):
+    """`CheckpointFunction.apply` that runs the function so that its operations are seen as written."""
 
-    class CheckpointInline(original):
-        @staticmethod
-        def apply(function, preserve_rng_state, *args):
-            if capture_state.active() is None:
-                return original.apply(function, preserve_rng_state, *args)
-            return function(*args)
+    def apply(cls, function, preserve_rng_state, *args):
+        if capture_state.active() is None:
+            return original.__get__(None, cls)(function, preserve_rng_state, *args)
+        return function(*args)
 
-    return CheckpointInline
+    return classmethod(apply)
 
 
 def _no_fast_path(original):
@@ -137,18 +135,6 @@ def _eager_compile(original):
         return model if model is not None else lambda f: f
 
     return compile
-
-
-class _InCapture:
-    """A class attribute that is `inside` for the thread that captures, and the `original` itself for others."""
-
-    def __init__(self, original, inside):
-        self._original = original
-        self._inside = inside
-
-    def __get__(self, instance, owner=None):
-        value = self._original if capture_state.active() is None else self._inside
-        return value.__get__(instance, owner) if hasattr(value, "__get__") else value
 
 
 def _make_known_to_scripts(original, replacement, changes):
@@ -208,41 +194,55 @@ def _unread_mask(original):
     return is_causal_mask
 
 
+class _Stance:
+    """What torch.compile does with what it has compiled: `inside` for the thread that captures, `original` for others."""
+
+    def __init__(self, original, inside):
+        self._original = original
+        self._inside = inside
+
+    def __getattr__(self, name):
+        return getattr(self._original if capture_state.active() is None else self._inside, name)
+
+
 def _force_eager(changes):
     """What torch compiled before runs as written."""
     if "torch._dynamo" not in sys.modules:
         return
-    stance = sys.modules["torch._dynamo"].eval_frame
-    changes.replace(stance, "_stance", stance.DynamoStance("force_eager"))
+    compiler = sys.modules["torch._dynamo"].eval_frame
+    changes.replace(compiler, "_stance", _Stance(compiler._stance, compiler.DynamoStance("force_eager")))
 
 
 def install(capture, changes):
     """All replacements, for as long as `changes` (a `poptorch_core.Changes`) lasts."""
+    factories = {}
     for name in _FACTORIES:
         original = getattr(torch, name)
-        factory = _redirected_factory(name, original)
-        _make_known_to_scripts(original, factory, changes)
-        changes.replace(torch, name, factory)
-    changes.replace(torch, "normal", _redirected_normal(torch.normal))
-    changes.replace(torch.nn.Module, "__call__", _module_call(torch.nn.Module.__call__))
-    changes.replace(torch.jit, "is_tracing", _is_tracing(torch.jit.is_tracing))
-    changes.replace(torch.Tensor, "numpy", _to_numpy(torch.Tensor.numpy))
-    changes.replace(torch.Tensor, "__getitem__", slicing.dynamic_getitem(torch.Tensor.__getitem__))
-    changes.replace(torch.Tensor, "__setitem__", slicing.dynamic_setitem(torch.Tensor.__setitem__))
-    changes.replace(torch, "compile", _eager_compile(torch.compile))
+        factories[name] = _redirected_factory(name, original)
+        _make_known_to_scripts(original, factories[name], changes)
+    in_module(
+        changes, torch, **factories, normal=_redirected_normal(torch.normal), compile=_eager_compile(torch.compile)
+    )
+    in_module(changes, torch.jit, is_tracing=_is_tracing(torch.jit.is_tracing))
+    in_class(changes, torch.nn.Module, "_call_impl", _module_call(torch.nn.Module._call_impl))
+    in_class(changes, torch.Tensor, "numpy", _to_numpy(torch.Tensor.numpy))
+    in_class(changes, torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook))
+    changes.watch_subscripts(slicing.dynamic_getitem, slicing.dynamic_setitem)
     _force_eager(changes)
-    changes.replace(torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook))
     gradients.install(capture, changes)
-    checkpoint = torch.utils.checkpoint
-    changes.replace(checkpoint, "CheckpointFunction", _inline_checkpoint(checkpoint.CheckpointFunction))
-    distribution = torch.distributions.Distribution
-    changes.replace(distribution, "_validate_args", _InCapture(distribution._validate_args, False))
+    checkpointing = torch.utils.checkpoint.CheckpointFunction
+    in_class(changes, checkpointing, "apply", _inline_checkpoint(torch.autograd.Function.__dict__["apply"]))
+    in_class(changes, torch.distributions.Distribution, "_validate_args", False)
     batch_norm = torch.nn.modules.batchnorm._BatchNorm
-    changes.replace(batch_norm, "forward", _InCapture(batch_norm.forward, _cumulative_average(batch_norm.forward)))
+    in_class(changes, batch_norm, "forward", _cumulative_average(batch_norm.forward))
     transformer = torch.nn.modules.transformer
     changes.replace(transformer, "_detect_is_causal_mask", _unread_mask(transformer._detect_is_causal_mask))
     functional = torch.nn.functional
-    for name in (*_PYTHON_LOSSES, *_WEIGHTED_LOSSES):
-        changes.replace(functional, name, _marked_loss(getattr(functional, name), name in _WEIGHTED_LOSSES))
+    losses = {
+        name: _marked_loss(getattr(functional, name), name in _WEIGHTED_LOSSES)
+        for name in (*_PYTHON_LOSSES, *_WEIGHTED_LOSSES)
+    }
+    in_module(changes, functional, **losses)
     plain_shapes.install(changes)
-    changes.replace(torch.backends.mha, "get_fastpath_enabled", _no_fast_path(torch.backends.mha.get_fastpath_enabled))
+    fast_path = torch.backends.mha.get_fastpath_enabled
+    in_module(changes, torch.backends.mha, get_fastpath_enabled=_no_fast_path(fast_path))

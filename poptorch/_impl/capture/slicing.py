@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import typing
 
 import torch
@@ -66,51 +65,41 @@ def _bounds(capture, part):
     if _is_of_graph(capture, step) and capture.core.knows(step):
         step = int(step)
     if not isinstance(step, int) or step < 1:
-        raise errors.create_error(f"step of a slice: x[a:b:c] with tensors as bounds needs a step c (int) of at least 1, got {step!r}")
+        raise errors.create_error(
+            f"step of a slice: x[a:b:c] with tensors as bounds needs a step c (int) of at least 1, got {step!r}"
+        )
     return start, size, step
 
 
-def dynamic_getitem(original: typing.Any) -> typing.Any:
-    """`Tensor.__getitem__` that knows slices with bounds of the program."""
-
-    @functools.wraps(original)
-    def getitem(self, index):
-        capture = capture_state.active()
-        parts = index if isinstance(index, tuple) else (index,)
-        if capture is None or not any(_is_dynamic(capture, part) for part in parts):
-            if torch.overrides.has_torch_function((self,)):  # sees torch's own method, not this one
-                return torch.overrides.handle_torch_function(original, (self,), self, index)
-            return original(self, index)
-        others = list(parts)
-        for place, dim in _dynamic_parts(capture, self, parts):
-            start, size, step = _bounds(capture, parts[place])
-            self = slices_and_points.dynamic_slice(self, dim, start, size, step)
-            capture.core.note_slice(self)
-            others[place] = slice(None)
-        return original(self, tuple(others))
-
-    return getitem
+def _parts(index: typing.Any) -> tuple[typing.Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
 
 
-def dynamic_setitem(original: typing.Any) -> typing.Any:
-    """`Tensor.__setitem__` that knows them."""
-
-    @functools.wraps(original)
-    def setitem(self, index, value):
-        capture = capture_state.active()
-        parts = index if isinstance(index, tuple) else (index,)
-        if capture is None or not any(_is_dynamic(capture, part) for part in parts):
-            if torch.overrides.has_torch_function((self, value)):
-                return torch.overrides.handle_torch_function(original, (self, value), self, index, value)
-            return original(self, index, value)
-        if isinstance(value, torch.Tensor):
-            capture.core.settle_slice(value)  # what `x[a:b] += y` has written
-        (place, dim), *_ = _dynamic_parts(capture, self, parts)
+def dynamic_getitem(tensor: torch.Tensor, index: typing.Any) -> torch.Tensor:
+    """`tensor[index]` in a capture; a slice of `index` has a tensor as a bound."""
+    capture = capture_state.active()
+    parts = list(_parts(index))
+    for place, dim in _dynamic_parts(capture, tensor, parts):
         start, size, step = _bounds(capture, parts[place])
-        rows = slices_and_points.dynamic_slice(self, dim, start, size, 1)
-        others = list(parts)
-        others[place] = slice(None, None, step)
-        rows[tuple(others)] = value
-        self.copy_(slices_and_points.dynamic_update(self, rows, dim, start, size))
+        tensor = slices_and_points.dynamic_slice(tensor, dim, start, size, step)
+        capture.core.note_slice(tensor)
+        parts[place] = slice(None)
+    return torch.Tensor.__getitem__(tensor, tuple(parts))
 
-    return setitem
+
+def dynamic_setitem(tensor: torch.Tensor, index: typing.Any, value: typing.Any) -> None:
+    """`tensor[index] = value` in a capture; a slice of `index` has a tensor as a bound."""
+    capture = capture_state.active()
+    parts = list(_parts(index))
+    dynamic = _dynamic_parts(capture, tensor, parts)
+    if not dynamic:
+        torch.Tensor.__setitem__(tensor, index, value)
+        return
+    if isinstance(value, torch.Tensor):
+        capture.core.settle_slice(value)  # what `x[a:b] += y` has written
+    (place, dim), *_ = dynamic
+    start, size, step = _bounds(capture, parts[place])
+    rows = slices_and_points.dynamic_slice(tensor, dim, start, size, 1)
+    parts[place] = slice(None, None, step)
+    rows[tuple(parts)] = value
+    tensor.copy_(slices_and_points.dynamic_update(tensor, rows, dim, start, size))

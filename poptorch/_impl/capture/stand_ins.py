@@ -15,6 +15,10 @@ import sys
 import types
 
 
+# What programs ask of a module. The import system and those who look through all modules ask for other special names.
+_ASKED_OF_MODULES = ("__all__", "__version__")
+
+
 class StandIn(types.ModuleType):
     """Answers for the module `name`: `answers` maps attribute names to values."""
 
@@ -25,7 +29,7 @@ class StandIn(types.ModuleType):
         self._stand_in_answers = answers
 
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") and name not in _ASKED_OF_MODULES:
             raise AttributeError(name)
         if name in self._stand_in_answers and _torch_asks() and sys.modules.get(self.__name__) is self:
             return self._stand_in_answers[name]

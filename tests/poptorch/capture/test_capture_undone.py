@@ -47,18 +47,20 @@ def replaced_places():
     """Everything that a capture replaces, as it is now."""
     owners = {
         torch: (*patches._FACTORIES, "normal", "compile"),
-        torch.nn.Module: ("__call__",),
+        torch.nn.Module: ("__call__", "_call_impl"),
         torch.jit: ("is_tracing",),
         torch.Tensor: ("numpy", "register_hook", "retain_grad"),
         torch.autograd: ("_engine_run_backward",),
         gradients._SingleLevelFunction: ("apply",),
-        torch.utils.checkpoint: ("CheckpointFunction",),
+        torch.utils.checkpoint.CheckpointFunction: ("apply",),
         torch.distributions.Distribution: ("_validate_args",),
         torch.nn.modules.batchnorm._BatchNorm: ("forward",),
         torch.nn.functional: (*patches._PYTHON_LOSSES, *patches._WEIGHTED_LOSSES),
         torch.backends.mha: ("get_fastpath_enabled",),
     }
-    return {(owner, name): vars(owner).get(name) for owner, names in owners.items() for name in names}
+    entries = {(owner, name): vars(owner).get(name) for owner, names in owners.items() for name in names}
+    kinds = {owner: type(owner) for owner in owners}
+    return entries, kinds
 
 
 def tensors(net):
