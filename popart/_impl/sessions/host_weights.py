@@ -102,10 +102,13 @@ class HostWeights:
 
     # --- the device
     def to_device(self, native: Any) -> None:
+        """Sends all variables. States that the host has no values of, before the first time, have the first ones on the device."""
         on_device = native.variables()
         try:
             for name in (*self.ids, *self.states):
-                if name in on_device and name in self.values:
+                if name in on_device and name in self.states and name not in self.values:
+                    self._keep(name, native.read(name))
+                elif name in on_device and name in self.values:
                     dtype, shape = on_device[name]
                     value = self.values[name]
                     if value.size != numpy.prod(shape, dtype=numpy.int64):

@@ -21,10 +21,12 @@ class SessionWeights:
     _loaded: Any
     _loss: str
     _weights_sent: bool
+    _has_run: bool
     _in_sync = False
 
     def weightsFromHost(self) -> None:
-        """The host's values of all variables go to the device."""
+        """The host's values of all variables go to the device, those of the optimizer's state too: the first ones until
+        weightsToHost, modelToHost or resetHostWeights changes them."""
         self._weights.to_device(self._loaded("weightsFromHost"))
         self._weights_sent = True
         self._in_sync = True
@@ -92,8 +94,10 @@ class SessionWeights:
         if weights.ids or weights.states:
             if self._weights_sent:
                 self.weightsToHost()
-            else:  # the device has nothing that the host has not, but states that begin on the device
-                kept = dict(weights.values)
+            else:  # the host's weights are newer, and before the first run its states are no older
+                kept = {
+                    name: value for name, value in weights.values.items() if not self._has_run or name in weights.ids
+                }
                 weights.from_device(self._loaded("modelToHost"))
                 weights.values.update(kept)
             values = {name: weights.in_model(name) for name in weights.ids if name in weights.values}

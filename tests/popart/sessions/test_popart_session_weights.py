@@ -357,6 +357,81 @@ def test_a_missing_file_of_tensors(tmp_path):
     assert raised.type is RuntimeError
 
 
+# --- what weightsFromHost sends
+OPTIMIZERS = {
+    "sgd with momentum": lambda: popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, False)}),
+    "separate sgd": lambda: popart.SGD(
+        {"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, False)},
+        accumulatorAndMomentum=popart.SGDAccumulatorAndMomentum.Separate,
+    ),
+    "nesterov": nesterov,
+    "adam": adam,
+    "scaled adam": scaled_adam,
+    "adamax": lambda: popart.Adam({"defaultLearningRate": (0.1, False)}, mode=popart.AdamMode.AdaMax),
+    "lamb": lambda: popart.Adam({"defaultLearningRate": (0.1, False)}, mode=popart.AdamMode.Lamb),
+    "centred rmsprop": centred,
+    "adadelta": lambda: popart.Adaptive({}, mode=popart.AdaptiveMode.AdaDelta),
+    "adagrad": lambda: popart.Adaptive({}, mode=popart.AdaptiveMode.AdaGrad),
+}
+
+
+def _two_batches(session):
+    return step(session, x=np.stack([X, X]))["y"]
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_weights_from_the_host_bring_the_state_of_the_optimizer(tmp_path, optimizer, accumulation):
+    """Equal steps after it are equal, from the first values as from those that were brought to the host."""
+    more = {"enableGradientAccumulation": True, "accumulationFactor": 2} if accumulation == 2 else {}
+    session = training(linear(W), anchors=("y",), batches=2 // accumulation, optimizer=OPTIMIZERS[optimizer](), **more)
+    states = [id for id in session.getTensorIds() if session._tensors.get(id, ("", "", ""))[2] == "state"]
+
+    def host():
+        return {id: session._weights.values[id].copy() for id in states}
+
+    first = _two_batches(session)
+    session.weightsFromHost()
+    np.testing.assert_array_equal(_two_batches(session), first)
+    session.weightsToHost()
+    one_step = host()
+    session.weightsFromHost()
+    later = _two_batches(session)
+    assert (later != first).any()
+    session.weightsFromHost()  # the host's copy is the one of before
+    np.testing.assert_array_equal(_two_batches(session), later)
+    session.modelToHost(str(tmp_path / "model.onnx"))  # brings the newest
+    two_steps = host()
+    assert any((two_steps[id] != one_step[id]).any() for id in states)
+    resumed = training(
+        str(tmp_path / "model.onnx"), ("y",), 2 // accumulation, optimizer=OPTIMIZERS[optimizer](), **more
+    )
+    third = _two_batches(session)
+    np.testing.assert_array_equal(_two_batches(resumed), third)
+    session.weightsFromHost()
+    np.testing.assert_array_equal(_two_batches(session), third)
+
+
+def test_steps_are_counted_from_what_the_host_sends():
+    session = training(linear(W), optimizer=adam())
+    for _ in range(2):
+        session.weightsFromHost()
+        step(session, x=X)
+    assert weights(session, Step___w=np.zeros((), np.float32))["Step___w"] == 1
+    step(session, x=X)
+    assert weights(session, Step___w=np.zeros((), np.float32))["Step___w"] == 2
+
+
+def test_a_saved_model_has_the_states_of_the_device_after_new_weights(tmp_path):
+    session = training(linear(W), optimizer=adam())
+    step(session, x=X)
+    session.writeWeights(popart.PyWeightsIO({"w": 2 * W}))
+    session.modelToHost(str(tmp_path / "model.onnx"))
+    saved = initialisers((tmp_path / "model.onnx").read_bytes())
+    assert numpy_helper.to_array(saved["Step___w"]) == 1
+    np.testing.assert_array_equal(numpy_helper.to_array(saved["w"]), 2 * W)
+
+
 @pytest.mark.shows(
     "popart.SessionOptions.disableOptimizerStateTensorStreams",
     "popart.SessionOptions.disableGradAccumulationTensorStreams",
@@ -382,3 +457,11 @@ def test_states_without_streams_stay_on_the_device(tmp_path, optimizer, option, 
         assert ("w" in saved) and (session.getInfo(state).shape() == [3, 4])
         results.append(got["w"])
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+def test_states_without_streams_are_not_sent(disabled):
+    session = training(linear(W), ("y",), 2, optimizer=adam(), disableOptimizerStateTensorStreams=disabled)
+    first = _two_batches(session)
+    session.weightsFromHost()
+    assert (_two_batches(session) == first).all() == (not disabled)
