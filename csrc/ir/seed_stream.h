@@ -1,8 +1,10 @@
-// The host stream that brings the seed of a run, u32[2] (support/philox.h), for random ops and random rounding.
+// Host streams that bring the seeds of a run, u32[2] each (support/philox.h): of random ops, and of random rounding unless
+// rounding has a seed of its own.
 #pragma once
 
 namespace ipu::ir {
 
 inline constexpr const char* kSeedStream = "rng.seed";
+inline constexpr const char* kRoundingSeedStream = "rng.rounding";
 
 }  // namespace ipu::ir

@@ -23,9 +23,11 @@ Session::Session(executable::Executable executable, ServedStreams served, optimi
   hypers_.bind(arrays_);
   for (const executable::Signature::HyperStream& hyper : hypers_.streams()) serve(hyper.stream);
   for (const auto& [name, stream] : served.anchors) serve(stream);
-  if (served.seed >= 0) {
-    arrays_[served.seed].bind(reinterpret_cast<std::byte*>(run_seed_.data()), 1);
-    serve(served.seed);
+  for (const auto& [stream, seed] :
+       {std::pair{served.seed, &run_seed_}, {served.rounding_seed, &rounding_seed_}}) {
+    if (stream < 0) continue;
+    arrays_[stream].bind(reinterpret_cast<std::byte*>(seed->data()), 1);
+    serve(stream);
   }
 }
 
@@ -159,6 +161,11 @@ void Session::set_optimizer(const optimizers::Spec& next) {
 void Session::set_random_state(RandomState state) {
   OwnedLock::Hold device(device_);
   random_state_ = state;
+}
+
+void Session::set_rounding_seed(uint64_t seed) {
+  OwnedLock::Hold device(device_);
+  rounding_seed_ = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
 }
 
 Session::RandomState Session::random_state() {

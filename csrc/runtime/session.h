@@ -44,6 +44,7 @@ struct ServedStreams {
   int seed = -1;  // u32[2], constant in a run; -1: none
   std::vector<executable::Signature::HyperStream> hypers;
   std::map<std::string, int> anchors;  // by name
+  int rounding_seed = -1;              // as `seed`, of random rounding
 };
 
 class Session {
@@ -156,6 +157,7 @@ class Session {
     uint64_t seed = 0, runs = 0;
   };
   void set_random_state(RandomState state);
+  void set_rounding_seed(uint64_t seed);  // of the runs to come, where rounding has a seed of its own
   RandomState random_state();
 
   // --- the last run
@@ -200,8 +202,8 @@ class Session {
   kernels::HostFunctions host_functions_;
   bool has_run_ = false, trace_ = false;
   RandomState random_state_;
-  PhiloxKey run_seed_{};               // bound to the stream of the seed
-  std::atomic<bool> attached_{false};  // engine_ != nullptr, for those who do not wait
+  PhiloxKey run_seed_{}, rounding_seed_{};  // bound to the streams of the seeds
+  std::atomic<bool> attached_{false};       // engine_ != nullptr, for those who do not wait
   std::atomic<int> first_ipu_{-1};
   std::atomic<bool> accepts_calls_{false};
   std::atomic<uint64_t> weights_version_{first_version()};

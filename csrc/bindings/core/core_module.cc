@@ -158,6 +158,10 @@ PYBIND11_MODULE(_native, m) {
           },
           "The seed, and how many runs went before: what the random numbers of the next run depend on.")
       .def(
+          "set_rounding_seed",
+          [](CoreSession& s, uint64_t seed) { without_gil([&] { s.session().set_rounding_seed(seed); }); },
+          py::arg("seed"), "What the rounding of the next runs depends on, where it has a seed of its own.")
+      .def(
           "ir_text", [](CoreSession& s) { return s.session().executable().ir_text; },
           "The IR after all passes, as this computer runs it.")
       .def(

@@ -17,6 +17,8 @@ runtime::ServedStreams served_streams(const program::Program& program, const opt
   for (size_t s = 0; s < program.streams.size(); ++s) streams[program.streams[s].name] = static_cast<int>(s);
   runtime::ServedStreams served;
   if (const auto seed = streams.find(ir::kSeedStream); seed != streams.end()) served.seed = seed->second;
+  if (const auto seed = streams.find(ir::kRoundingSeedStream); seed != streams.end())
+    served.rounding_seed = seed->second;
   const auto serve = [&](int group, const std::string& name) {
     const auto at = streams.find(optimizers::stream_name(std::max(group, 0), name));
     if (at != streams.end()) served.hypers.push_back({at->second, group, name});
@@ -40,7 +42,8 @@ CoreSession::CoreSession(executable::Executable executable, const optimizers::Sp
   bound_.resize(program_.streams.size());
   if (optimizer == nullptr) return;
   const runtime::ServedStreams served = served_streams(program_, *optimizer);
-  if (served.seed >= 0) has_random_ = served_.insert(served.seed).second;
+  for (const int seed : {served.seed, served.rounding_seed})
+    if (seed >= 0) has_random_ = served_.insert(seed).second;
   for (const auto& hyper : served.hypers) served_.insert(hyper.stream);
 }
 

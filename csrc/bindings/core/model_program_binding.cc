@@ -74,6 +74,7 @@ StepOptions step_of(const py::dict& data) {
   step.schedule = ir::schedule_from_string(fields.get<std::string>("schedule", "sharded"));
   step.recomputation = ir::recomputation_mode(fields.get<int64_t>("recomputation", 0));
   step.stochastic_rounding = fields.get("stochastic_rounding", false);
+  step.rounds_with_own_seed = true;
   step.half_products = fields.get("half_products", false);
   step.half_convolutions = fields.get("half_convolutions", false);
   step.io_tiles = fields.get<int64_t>("io_tiles", 0);
@@ -217,8 +218,10 @@ void bind_model_program(py::module_& m) {
           "has_random",
           [](const ModelProgram& p) {
             const auto module = p.module();
-            return std::any_of(module->streams().begin(), module->streams().end(),
-                               [](const ir::Stream& stream) { return stream.name == ir::kSeedStream; });
+            return std::any_of(
+                module->streams().begin(), module->streams().end(), [](const ir::Stream& stream) {
+                  return stream.name == ir::kSeedStream || stream.name == ir::kRoundingSeedStream;
+                });
           },
           "Whether a run draws random numbers, those of stochastic rounding too.")
       .def("text", [](const ModelProgram& p) { return ir::print(*p.module()); })

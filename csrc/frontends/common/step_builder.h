@@ -116,6 +116,7 @@ struct StepOptions {
   bool has_forward_program = false;  // a second entry point
   LossScaling loss_scaling;
   bool stochastic_rounding = false;                       // of f16 results
+  bool rounds_with_own_seed = false;                      // else with the seed of random ops
   bool half_products = false, half_convolutions = false;  // f16 partial sums of f16 products
   PhaseOptions phases;
   TensorLocation weights, optimizer_state, accumulators, activations;
@@ -125,7 +126,7 @@ struct StepOptions {
   int64_t prefetch_depth = 1;  // elements of an overlapped input that wait for their turn
 };
 
-// There when an input is a seed, and where f16 results are rounded at random.
+// There when an input is a seed, and where f16 results are rounded at random with that seed.
 using ir::kSeedStream;
 
 // Builds entry point "main" (and variables, streams, optimizer state) into the forward graph's module. The

@@ -157,7 +157,12 @@ void StepEmitter::find_seed() {
 }
 
 void StepEmitter::load_seed(ir::Builder& builder, Slots& slots) const {
-  if (seed_input_ < 0 && !options_.stochastic_rounding) return;
+  const bool has_own = options_.stochastic_rounding && options_.rounds_with_own_seed;
+  if (has_own) {
+    stand_at(builder, Home{plan_.blocks.front(), nullptr}, ir::Context::kAccumulateOuter);
+    builder.host_load(*module_.find_stream(ir::kRoundingSeedStream));
+  }
+  if (seed_input_ < 0 && (has_own || !options_.stochastic_rounding)) return;
   stand_at(builder,
            seed_input_ < 0 ? Home{plan_.blocks.front(), nullptr}
                            : home_of_input(*forward_.graph->inputs()[seed_input_]),
@@ -346,10 +351,13 @@ void StepEmitter::make_streams() {
     ir::Stream& added = *module_.find_stream(output.name);
     thin_out(added, output.mode, output.period);
   }
-  if (seed_input_ >= 0 || options_.stochastic_rounding) {
-    stream(kSeedStream, ir::StreamDirection::kHostToDevice, {DType::kU32, {2}}, DType::kU32);
-    module_.find_stream(kSeedStream)->constant = true;
-  }
+  const auto seed_stream = [&](const char* name) {
+    stream(name, ir::StreamDirection::kHostToDevice, {DType::kU32, {2}}, DType::kU32);
+    module_.find_stream(name)->constant = true;
+  };
+  if (seed_input_ >= 0 || (options_.stochastic_rounding && !options_.rounds_with_own_seed))
+    seed_stream(kSeedStream);
+  if (options_.stochastic_rounding && options_.rounds_with_own_seed) seed_stream(ir::kRoundingSeedStream);
   auto streamed = [&](int group, const std::string& hyper) {
     const std::string name = optimizers::stream_name(group, hyper);
     if (hyper_slots_.contains(name)) return;

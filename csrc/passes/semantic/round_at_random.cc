@@ -3,7 +3,7 @@
 // rounding, as before, and no kernel knows of it. Ops without a definition, and ops that make halves of integers or
 // of a seed alone, stay as they are.
 //
-// The seed: entry graphs load it from the host for random ops anyway. Each region gets one of its own, by its number
+// The seed: entry graphs load one of rounding's own, or that of random ops. Each region gets one of its own, by its number
 // among the regions of its graph, as a further operand, and a loop one for each trip; each rounding in a graph has
 // a stream of its own. Runs before placement and inlining, so that copies of an op made later draw its numbers.
 #include <fmt/core.h>
@@ -187,14 +187,16 @@ class RoundAtRandom : public Pass {
   }
 
   ir::Value* seed_of_entry(ir::Graph& graph) const {
-    for (const auto& op : graph.ops()) {
-      if (!op->is(ir::kind::kHostLoad) || op->attributes.symbol("stream").name != ir::kSeedStream) continue;
-      ir::Builder builder = at_home(graph, graph.next(op.get()), op->settings.context);
-      return derived(builder, op->result(), builder.scalar(DType::kI32, kSeedOfRounding));
-    }
-    throw Error(ErrorCode::kInvalidIr,
-                fmt::format("no seed: @{} rounds at random, and loads nothing from the stream '{}'.",
-                            graph.name(), ir::kSeedStream));
+    for (const char* stream : {ir::kRoundingSeedStream, ir::kSeedStream})
+      for (const auto& op : graph.ops()) {
+        if (!op->is(ir::kind::kHostLoad) || op->attributes.symbol("stream").name != stream) continue;
+        ir::Builder builder = at_home(graph, graph.next(op.get()), op->settings.context);
+        return derived(builder, op->result(), builder.scalar(DType::kI32, kSeedOfRounding));
+      }
+    throw Error(
+        ErrorCode::kInvalidIr,
+        fmt::format("no seed: @{} rounds at random, and loads nothing from the streams '{}' and '{}'.",
+                    graph.name(), ir::kRoundingSeedStream, ir::kSeedStream));
   }
 
   const PassContext* context_ = nullptr;

@@ -1,7 +1,7 @@
 """The seed of a session, and the state of a device's random number generators, on which stochastic rounding depends.
 
-Both are chains of our own: a run takes its random numbers from the seed, and where rounding is stochastic from the state as
-well, and then both go one step on.
+Both are chains of our own: a run takes the numbers of random ops from the seed and those of stochastic rounding from the
+state, and then both go one step on.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ def next_state(state: Sequence[int]) -> list[int]:
     return _words(_bytes(state), len(state))
 
 
-def seed_of_run(seed: int, state: Sequence[int]) -> int:
-    """What a run with stochastic rounding depends on, in 64 bits."""
-    digest = hashlib.blake2b(struct.pack("<Q", seed) + _bytes(state), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+def rounding_seed(state: Sequence[int]) -> int:
+    """What the rounding of a run depends on, in 64 bits."""
+    return int.from_bytes(hashlib.blake2b(_bytes(state), digest_size=8).digest(), "little")
 
 
 def check_state(state: Sequence[int], words: int) -> list[int]:

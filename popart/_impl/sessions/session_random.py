@@ -1,4 +1,4 @@
-"""Random numbers of a session: its seed, and the state of the device's generators."""
+"""Random numbers of a session: its seed, and the state of the device's generators, on which random rounding alone depends."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ class SessionRandom:
     @contextlib.contextmanager
     def _random_run(self, native: Any) -> Iterator[None]:
         """Around a run: what its random numbers depend on, and what the next run's do."""
-        seed = random_numbers.seed_of_run(self._seed, self._state()) if self._rounds_at_random else self._seed
-        native.random_state = (seed, 0)
+        native.random_state = (self._seed, 0)
+        if self._rounds_at_random:
+            native.set_rounding_seed(random_numbers.rounding_seed(self._state()))
         yield
         self._seed = random_numbers.next_seed(self._seed)
         if self._rounds_at_random:

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from popart_session_models import cpu, identity, inference, model, step
+from popart_session_models import cpu, identity, inference, ipu_model, model, step, training
 
 import popart
 
@@ -111,6 +111,103 @@ def test_the_state_belongs_to_the_device():
     assert session.getRNGState() != state
     session.setRNGState(state)
     np.testing.assert_array_equal(rounded(session), first)
+
+
+# --- the state decides about rounding alone, the seed about random ops alone
+HALFWAY = np.full(64, 1 + 23 * 2**-10, np.float16)  # its square lies halfway between two halfs
+STATE = {"enableStochasticRounding": True, "enableLoadAndOffloadRNGState": True}
+
+
+def product(is_training, has_dropout):
+    """y = dropout(x) * w, and r, what dropout leaves of x."""
+    nodes = [
+        onnx.helper.make_node(
+            "Dropout" if has_dropout else "Identity", ["x"], ["r"], **{"ratio": 0.5} if has_dropout else {}
+        ),
+        onnx.helper.make_node("Mul", ["r", "w"], ["y"]),
+        onnx.helper.make_node("ReduceSum", ["y"], ["loss"], axes=[0], keepdims=0),
+    ]
+    data = model(nodes, [("x", onnx.TensorProto.FLOAT16, [64])], [("w", HALFWAY)])
+    if is_training:
+        return training(data, anchors=("r", "y", "loss"), **STATE)
+    return inference(data, anchors=("r", "y"), constantWeights=False, **STATE)
+
+
+def result(session):
+    got = step(session, x=HALFWAY)
+    return got["r"].tobytes(), got["y"].tobytes()
+
+
+BETWEEN = {
+    "nothing": lambda session: None,
+    "a run": result,
+    "five runs": lambda session: [result(session) for _ in range(5)],
+    "another state": lambda session: (session.setRNGState([9] * len(session.getRNGState())), result(session)),
+    "a seed": lambda session: (session.setRandomSeed(11), result(session)),
+    "weights from the host": lambda session: (session.weightsToHost(), session.weightsFromHost()),
+    "a reload": lambda session: session.loadEngineAndConnectStreams(),
+}
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("between", BETWEEN)
+def test_equal_states_round_alike_whatever_ran_in_between(is_training, between):
+    session = product(is_training, has_dropout=False)
+    session.weightsFromHost()
+    state = session.getRNGState()
+    results = []
+    for _ in range(2):
+        session.weightsFromHost()
+        session.setRNGState(state)
+        results.append(result(session))
+        session.weightsFromHost()
+        BETWEEN[between](session)
+        session.writeWeights(popart.PyWeightsIO({"w": HALFWAY}))
+    assert results[0] == results[1]
+    session.weightsFromHost()
+    session.setRNGState([word + 1 for word in state])
+    assert result(session) != results[0]
+
+
+def test_dropout_follows_the_seed_and_rounding_the_state():
+    session = product(is_training=True, has_dropout=True)
+    session.setRandomSeed(5)
+    state = session.getRNGState()
+
+    def run(seed, words):
+        session.weightsFromHost()
+        if seed is not None:
+            session.setRandomSeed(seed)
+        session.setRNGState(words)
+        return result(session)
+
+    dropped, rounded = run(5, state)
+    assert run(5, state) == (dropped, rounded)
+    other = run(5, [word + 1 for word in state])
+    assert other[0] == dropped and other[1] != rounded
+    assert run(None, state)[0] != dropped  # the seed went on, the state did not
+    assert run(6, state)[0] != dropped
+
+
+def test_sharded_training_with_dropout_repeats_after_its_state():
+    """The seed of rounding is loaded by the first IPU and passed on."""
+    nodes = [
+        onnx.helper.make_node("Dropout", ["x"], ["r"], ratio=0.5, __ipu_number=0),
+        onnx.helper.make_node("Mul", ["r", "w"], ["a"], __ipu_number=0),
+        onnx.helper.make_node("Mul", ["a", "a"], ["y"], __ipu_number=1),
+        onnx.helper.make_node("ReduceSum", ["y"], ["loss"], axes=[0], keepdims=0, __ipu_number=1),
+    ]
+    data = model(nodes, [("x", onnx.TensorProto.FLOAT16, [64])], [("w", HALFWAY)])
+    manual = popart.VirtualGraphMode.Manual
+    session = training(data, ("r", "y"), device=ipu_model(2), virtualGraphMode=manual, **STATE)
+    state = session.getRNGState()
+    results = []
+    for _ in range(2):
+        session.weightsFromHost()
+        session.setRandomSeed(5)
+        session.setRNGState(state)
+        results.append(result(session))
+    assert results[0] == results[1]
 
 
 @pytest.mark.shows("popart.SessionOptions.enableLoadAndOffloadRNGState")
