@@ -205,12 +205,17 @@ class DeviceManager:
         read = _read("a model of IPUs", opts, known)
         version = read["ipuVersion"]
         return DeviceInfo(
-            DeviceType.IpuModel, _ALWAYS, self._count(read["numIPUs"]), int(read["tilesPerIPU"]), version, version
+            DeviceType.IpuModel,
+            _ALWAYS,
+            self._count(read["numIPUs"]),
+            _tiles(read["tilesPerIPU"], version),
+            version,
+            version,
         )
 
     def createSimDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
         read = _read("a simulator", opts, {"numIPUs": 1, "tilesPerIPU": 4})
-        ipus, tiles = self._count(read["numIPUs"]), int(read["tilesPerIPU"])
+        ipus, tiles = self._count(read["numIPUs"]), _tiles(read["tilesPerIPU"], "ipu2")
         return DeviceInfo(DeviceType.Sim, _ALWAYS, ipus, tiles, "<unknown-sim>", "ipu2")
 
     def createOfflineIPUDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
@@ -343,6 +348,11 @@ class DeviceManager:
         return DeviceInfo(
             DeviceType.Ipu, connection, ipus, tiles, "ipu2", "ipu2", pattern, id, first_ipu, attach_timeout=timeout
         )
+
+
+def _tiles(count: str, version: str) -> int:
+    """0: all tiles of an IPU."""
+    return int(count) or _TILES.get(version, _TILES["ipu2"])
 
 
 def _sizes_below(count: int) -> list[int]:

@@ -32,7 +32,16 @@ class OutOfMemoryError:
         return self._message
 
     def getSummaryReport(self) -> str:
-        return self._summary_report or self._message
+        """What fills the memory, as text.
+
+        Raises:
+            popart_exception: no report was asked for.
+        """
+        if not self._summary_report:
+            raise popart_exception(
+                "there is no report of a program that does not fit: set the engine option debug.allowOutOfMemory to 'true'"
+            )
+        return self._summary_report
 
     def getProfilePath(self) -> str:
         """The file of the profile; "" where none was asked for."""

@@ -10,7 +10,7 @@ import numpy
 import ipu_core
 from popart._impl.data_flow import DataFlow, InputShapeInfo
 from popart._impl.enums import DeviceConnectionType, DeviceType, Instrumentation, PatternsLevel
-from popart._impl.exceptions import OutOfMemoryException, popart_exception, popart_runtime_error
+from popart._impl.exceptions import OutOfMemoryError, OutOfMemoryException, popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.operators.queries import check_model
 from popart._impl.optimizers.scalars import runtime_scalars
@@ -234,7 +234,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             self._device.unload()
         if self._options.compileEngine:
             self._native = self._compile()
-            self._write_profile()
+            self._write_profile(self._native)
             if loadEngine and not self._is_offline:
                 self._load()
 
@@ -278,18 +278,23 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         return f"device={self._device.type} ipus={self._device.numIpus} engine={engine.replace(' ', '_')}"
 
     def _check_memory(self, native: Any) -> None:
-        """Raises OutOfMemoryException where variables and what is alive at the peak are more than the tiles hold."""
-        if self._device.type is DeviceType.Cpu or self._engine_options.get("debug.allowOutOfMemory") == "true":
+        """Raises OutOfMemoryException where variables and what is alive at the peak are more than the tiles hold. It carries a
+        report where the engine option debug.allowOutOfMemory says so."""
+        if self._device.type is DeviceType.Cpu:
             return
         device = self._device
         room = device.tilesPerIPU * _BYTES_PER_TILE.get(device.ipuVersion, _BYTES_PER_TILE_IPU2)
         for ipu, (_, peak, variables) in enumerate(native.memory()):
             if peak + variables > room:
-                raise OutOfMemoryException(
+                report, profile = "", ""
+                if self._engine_options.get("debug.allowOutOfMemory") == "true":
+                    report, profile = self._report_of(native), self._write_profile(native)
+                message = (
                     f"out of tile memory: IPU {ipu} needs {peak + variables:,} bytes, {variables:,} of them for variables; its "
                     f"{device.tilesPerIPU} tiles have {room:,}. Use more tiles or IPUs, smaller micro-batches, recomputation, or "
                     "off-chip variables"
                 )
+                raise OutOfMemoryException(OutOfMemoryError(message, report, profile))
 
     @property
     def _is_offline(self) -> bool:

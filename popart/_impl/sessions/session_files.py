@@ -121,10 +121,12 @@ class SessionFiles:
             resetProfile: forgets the cycles of the last run.
 
         Raises:
-            popart_exception: nothing was compiled, or the executable was loaded, or no engine option asked for a profile.
+            popart_runtime_error: nothing was compiled, or the executable is that of a file or of the cache.
             poplar_exception: on the Cpu device.
         """
-        native = self._profiled("getSummaryReport")
+        return self._report_of(self._profiled("getSummaryReport"))
+
+    def _report_of(self, native: Any) -> str:
         lines = [f"session '{self._name}' on {self._device!r}", "memory by IPU of a replica, in bytes:"]
         for ipu, (arena, peak, variables) in enumerate(native.memory()):
             lines.append(f"  IPU {ipu}: {arena} of the arena, {peak} alive at the peak, {variables} of variables")
@@ -138,8 +140,13 @@ class SessionFiles:
         return "\n".join(lines) + "\n"
 
     def getReport(self) -> Any:
-        """A report of libpva. Errors as getSummaryReport, and popart_exception where the package pva is not installed."""
+        """A report of libpva. Errors as getSummaryReport, and popart_exception where no engine option asked for a profile or
+        the package pva is not installed."""
         self._profiled("getReport")
+        if not engine_options.is_profiled(self._engine_options):
+            raise popart_exception(
+                "getReport needs a profile: set the engine option autoReport.all or debug.instrument to 'true'"
+            )
         try:
             import pva  # type: ignore[import-not-found]
         except ImportError as error:
@@ -154,28 +161,26 @@ class SessionFiles:
         return str(self._profiled("getSerializedGraph").machine_text()).encode()
 
     def _profiled(self, what: str) -> Any:
-        native = self._compiled(what)
+        native = self._compiled(what, popart_runtime_error)
         if self._device.type is DeviceType.Cpu:
             raise poplar_exception(f"{what}: the Cpu device has no profile; use an IPU model")
-        if self._file is not None:
-            raise popart_exception(f"{what}: the executable was loaded from a file without a profile")
-        if not engine_options.is_profiled(self._engine_options):
-            raise popart_exception(
-                f"{what} needs a profile: set the engine option autoReport.all or debug.instrument to 'true'"
-            )
+        if self._file is not None or native.from_cache:
+            source = "the engine cache" if self._file is None else "a file"
+            raise popart_runtime_error(f"{what}: the executable was loaded from {source}, which holds no profile")
         return native
 
     def _profile_path(self) -> str:
         directory = self._engine_options.get("autoReport.directory", ".")
         return os.path.join(directory, self._name, "profile.pop")
 
-    def _write_profile(self) -> None:
-        """What is known of the program, as JSON, where an engine option asks for it."""
+    def _write_profile(self, native: Any) -> str:
+        """Writes what is known of the program, as JSON, where an engine option asks for it; the path of the file, or ""."""
         if not engine_options.writes_profile(self._engine_options) or self._device.type is DeviceType.Cpu:
-            return
+            return ""
         path = self._profile_path()
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        memory = [dict(zip(("arena", "peak", "variables"), of_ipu, strict=True)) for of_ipu in self._native.memory()]
-        content = {"session": self._name, "memory": memory, "program": self._native.program_text()}
+        memory = [dict(zip(("arena", "peak", "variables"), of_ipu, strict=True)) for of_ipu in native.memory()]
+        content = {"session": self._name, "memory": memory, "program": native.program_text()}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)
+        return path

@@ -1,5 +1,8 @@
 """Devices and the sessions on them: who is loaded, who holds which IPUs, what is refused."""
 
+import json
+import os
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -143,10 +146,30 @@ def test_a_program_that_does_not_fit():
         popart.OutOfMemoryException, match=r"1,440,000 of them for variables; its 1 tiles have 638,976"
     ) as raised:
         session.prepareDevice()
-    assert not raised.value.error.isSuccessful() and "638,976" in raised.value.getSummaryReport()
-    assert raised.value.getProfilePath() == "" and isinstance(raised.value.error, popart.OutOfMemoryError)
-    allowed = training(data, device=device, engineOptions={"debug.allowOutOfMemory": "true"})
-    assert step(allowed, x=np.ones((2, 600), np.float32))["loss"] == 600 * 1200
+    assert not raised.value.error.isSuccessful() and isinstance(raised.value.error, popart.OutOfMemoryError)
+    assert raised.value.getProfilePath() == ""
+    with pytest.raises(popart.popart_exception, match="debug.allowOutOfMemory"):
+        raised.value.getSummaryReport()
+
+
+@pytest.mark.parametrize("writes_profile", [False, True])
+def test_a_program_that_does_not_fit_can_be_looked_at(tmp_path, writes_profile):
+    """The option decides what the exception carries, not whether there is one."""
+    builder = popart.Builder()
+    pairs = [[builder.addInputTensor("FLOAT", [200, 200]) for _ in range(2)] for _ in range(16)]
+    total = builder.aiOnnx.sum([builder.aiOnnx.matmul(pair) for pair in pairs])
+    engine = {"debug.allowOutOfMemory": "true", "autoReport.directory": str(tmp_path)}
+    engine |= {"autoReport.outputGraphProfile": "true"} if writes_profile else {}
+    device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 2})
+    session = inference(builder.getModelProto(), [total], device=device, prepare=False, engineOptions=engine)
+    with pytest.raises(popart.OutOfMemoryException) as raised:
+        session.prepareDevice()
+    assert type(raised.value) is popart.OutOfMemoryException
+    assert "memory by IPU" in raised.value.getSummaryReport()
+    path = raised.value.getProfilePath()
+    assert os.path.isfile(path) if writes_profile else path == ""
+    with pytest.raises(popart.popart_runtime_error, match="not prepared"):
+        session.run(popart.PyStepIO({}, {}))
 
 
 # --- engine options
@@ -259,3 +282,72 @@ def test_hooks_that_raise(name, kind):
     assert raised.type is getattr(popart, kind)
     if name == "recoverable_runtime_error":
         assert raised.value.recoveryAction is popart.RecoveryAction.IPU_RESET
+
+
+AUTO = popart.VirtualGraphMode.Auto
+
+
+@pytest.mark.shows("popart.SessionOptions.numIOTiles")
+@pytest.mark.parametrize(
+    "tiles, io_tiles, is_legal", [(0, 64, True), (0, 1472, False), (32, 64, False), (66, 64, True)]
+)
+def test_tiles_for_input_and_output_are_some_of_the_real_ones(tiles, io_tiles, is_legal):
+    """A device that is made with 0 tiles has all of an IPU."""
+    device = popart.DeviceManager().createIpuModelDevice({"tilesPerIPU": tiles})
+    session = inference(identity([2]), device=device, prepare=False, numIOTiles=io_tiles, virtualGraphMode=AUTO)
+    if is_legal:
+        session.prepareDevice()
+        np.testing.assert_array_equal(step(session, x=np.ones(2, np.float32))["y"], [-1, -1])
+    else:
+        with pytest.raises(popart.popart_exception, match=f"numIOTiles is {io_tiles}"):
+            session.prepareDevice()
+
+
+# --- locations
+LOCATED = [
+    popart.SGD({"defaultLearningRate": (0.1, False)}),
+    popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, False)}),
+    popart.SGD(
+        {"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, False)},
+        accumulatorAndMomentum=popart.SGDAccumulatorAndMomentum.Separate,
+    ),
+    popart.Adam({"defaultLearningRate": (0.1, False)}),
+]
+
+
+def off_chip():
+    return popart.TensorLocationSettings(popart.TensorLocation(popart.TensorStorage.OffChip), 0, 0)
+
+
+@pytest.mark.parametrize("optimizer", range(len(LOCATED)))
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("family", ["accumulator", "optimizerState", "weight", "activation"])
+def test_a_location_is_for_the_tensors_that_there_are(optimizer, accumulation, family):
+    """None existing is no error, and no location changes results."""
+    data, x = linear(np.ones((3, 4), np.float32)), np.ones((accumulation, 2, 3), np.float32)
+    more = {"enableGradientAccumulation": True, "accumulationFactor": accumulation} if accumulation > 1 else {}
+    results, programs = [], []
+    for located in ({}, {f"{family}TensorLocationSettings": off_chip()}):
+        session = training(data, ("y",), device=ipu_model(), optimizer=LOCATED[optimizer], **more, **located)
+        results.append([step(session, x=x)["y"].tobytes() for _ in range(2)])
+        programs.append(session._program.text())
+    assert results[0] == results[1]
+    if family == "accumulator":  # without accumulation there are none
+        assert (programs[0] == programs[1]) == (accumulation == 1)
+
+
+@pytest.mark.parametrize("accumulation, family", [(1, "optimizerState"), (2, "accumulator")])
+def test_accumulator_and_state_in_one_follow_one_setting(accumulation, family):
+    data = linear(np.ones((3, 4), np.float32))
+    more = {"enableGradientAccumulation": True, "accumulationFactor": accumulation} if accumulation > 1 else {}
+
+    def is_remote(family):
+        located = {f"{family}TensorLocationSettings": off_chip()}
+        session = training(data, device=ipu_model(), optimizer=LOCATED[1], prepare=False, **more, **located)
+        ops = json.loads(session._serializeIr())["maingraph"]
+        listed = any(op["type"].startswith("RemoteLoad") and "Accl___w" in str(op) for op in ops)
+        assert listed == ("remote_buffer @remote.Accl___w" in session._program.text())
+        return listed
+
+    other = {"optimizerState": "accumulator", "accumulator": "optimizerState"}[family]
+    assert is_remote(family) and not is_remote(other)

@@ -100,13 +100,22 @@ def test_an_equal_model_is_loaded_from_the_engine_cache(tmp_path):
     with popart.DeviceManager().acquireAvailableDevice(1) as device:
         session = inference(identity([2]), device=device, enableEngineCaching=True, cachePath=str(folder))
         np.testing.assert_array_equal(step(session, x=x)["y"], -x)
+        session = inference(identity([2]), device=device, enableEngineCaching=True, cachePath=str(folder))
+        assert session._native.from_cache
+        for call in (session.getSummaryReport, session.getSerializedGraph):
+            with pytest.raises(
+                popart.popart_runtime_error, match="loaded from the engine cache, which holds no profile"
+            ):
+                call()
 
 
 @pytest.mark.shows("popart.InferenceSession.getSummaryReport", "popart.InferenceSession.getSerializedGraph")
 def test_reports_need_a_prepared_session_and_name_it(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
     nodes = [helper.make_node("MatMul", ["x", "x"], ["square"]), helper.make_node("Neg", ["square"], ["y"])]
-    data = model(nodes, [("x", TensorProto.FLOAT, [2, 2])])  # memory for the square; inputs and outputs lie with the host
+    data = model(
+        nodes, [("x", TensorProto.FLOAT, [2, 2])]
+    )  # memory for the square; inputs and outputs lie with the host
     session = inference(data, device=ipu_model(), engineOptions=engine, name="mine", prepare=False)
     with pytest.raises(popart.popart_exception, match="not prepared"):
         session.getSummaryReport()
@@ -125,12 +134,13 @@ def test_reports_need_a_prepared_session_and_name_it(tmp_path):
 def test_reports_that_there_are_not(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
     plain = inference(identity([2]), device=ipu_model())
+    assert "streams of a step" in plain.getSummaryReport() and b"neg" in plain.getSerializedGraph()
     uncompiled = inference(identity([2]), device=ipu_model(), engineOptions=engine, compileEngine=False)
     on_cpu = inference(identity([2]), engineOptions=engine)
-    for call in ("getSummaryReport", "getReport"):
-        with pytest.raises(popart.popart_exception, match="needs a profile"):
-            getattr(plain, call)()
-        with pytest.raises(popart.popart_exception, match="not prepared"):
+    with pytest.raises(popart.popart_exception, match="needs a profile"):
+        plain.getReport()
+    for call in ("getSummaryReport", "getReport", "getSerializedGraph"):
+        with pytest.raises(popart.popart_runtime_error, match="not prepared"):
             getattr(uncompiled, call)()
         with pytest.raises(popart.poplar_exception, match="Cpu device has no profile"):
             getattr(on_cpu, call)()
