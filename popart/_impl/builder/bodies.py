@@ -25,28 +25,26 @@ class _Body:
         infer: Inference,
     ) -> None:
         self._outside, self.model = outside, outside.model
-        self._types: dict[str, onnx.TypeProto | None] = {value.name: value.type for value in graph.value_info}
+        self._types: dict[str, onnx.TypeProto | None] = {v.name: protos.known_type(v) for v in graph.value_info}
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         for tensor in graph.initializer:
             self._types[tensor.name] = protos.tensor_type(tensor.data_type, tensor.dims)
         same = True
         for value, argument in zip(graph.input, arguments):
-            declared = value.type if value.HasField("type") else None
+            declared = protos.known_type(value)
             self._types[value.name] = argument if argument is not None else declared
             same = same and (argument is None or argument == declared)
         for value in graph.input[len(arguments) :]:
-            self._types[value.name] = value.type if value.HasField("type") else None
+            self._types[value.name] = protos.known_type(value)
         for node in graph.node:
             if node.op_type == "Constant":
                 for attribute in node.attribute:
                     if attribute.name == "value":
                         self._constants[node.output[0]] = attribute.t
-            if not same or any(id and id not in self._types for id in node.output):
+            if not same or any(id and self._types.get(id) is None for id in node.output):
                 inferred = infer(self, node, None)
                 self._types.update({id: inferred.get(id) for id in node.output})
-        self.outputs = [
-            self.type_of(value.name) or (value.type if value.HasField("type") else None) for value in graph.output
-        ]
+        self.outputs = [self.type_of(value.name) or protos.known_type(value) for value in graph.output]
 
     def type_of(self, id: str) -> onnx.TypeProto | None:
         return self._types[id] if id in self._types else self._outside.type_of(id)
@@ -80,7 +78,7 @@ def _loop(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     trips = core.constant(node.input[0]) if node.input[0] else None
     iteration = protos.tensor_type(protos.Tensor.INT64, [])
     condition = protos.tensor_type(protos.Tensor.BOOL, [])
-    declared = [value.type if value.HasField("type") else None for value in body.input]
+    declared = [protos.known_type(value) for value in body.input]
     first = [declared[0] if declared and declared[0] is not None else iteration, condition]
     carried = [_argument(core, id) for id in node.input[2:]]
     outputs = _Body(core, body, [*first, *carried], infer).outputs[1:]
@@ -90,6 +88,15 @@ def _loop(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     return _pairs(
         node, [type_ if index < len(carried) else _stacked(type_, count) for index, type_ in enumerate(outputs)]
     )
+
+
+def _concatenated(type_: onnx.TypeProto | None, count: int | None, axis: int) -> onnx.TypeProto | None:
+    sizes = None if type_ is None else protos.shape_of(type_)
+    if type_ is None or not sizes or not -len(sizes) <= axis < len(sizes):
+        return None
+    one = sizes[axis]
+    sizes[axis] = None if one is None or count is None else one * count
+    return protos.tensor_type(type_.tensor_type.elem_type, sizes)
 
 
 def _scan(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
@@ -106,14 +113,15 @@ def _scan(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
             pieces.append(None)
             continue
         axis += len(sizes) if axis < 0 else 0
-        length = sizes[axis]
-        pieces.append(protos.tensor_type(type_.tensor_type.elem_type, sizes[:axis] + sizes[axis + 1 :]))
+        length = sizes[axis] if length is None else length
+        one = sizes[:axis] + sizes[axis + 1 :] or [1]
+        pieces.append(protos.tensor_type(type_.tensor_type.elem_type, one))
     outputs = _Body(core, body, [*arguments[:split], *pieces], infer).outputs
     into = values.get("scan_output_axes") or [0] * len(outputs)
     return _pairs(
         node,
         [
-            type_ if index < split else _stacked(type_, length, into[index - split])
+            type_ if index < split else _concatenated(type_, length, into[index - split])
             for index, type_ in enumerate(outputs)
         ],
     )

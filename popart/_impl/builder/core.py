@@ -90,7 +90,7 @@ class _BuilderCore(Tuning, Annotations):
             self._remember_constant(tensor.name, tensor)
         for value in graph.input:
             self.known[value.name] = value.type
-        declared = {value.name: value.type for value in (*graph.value_info, *graph.output) if value.HasField("type")}
+        declared = {value.name: protos.known_type(value) for value in (*graph.output, *graph.value_info)}
         for node in graph.node:
             for id in node.output:
                 if id:
@@ -107,7 +107,7 @@ class _BuilderCore(Tuning, Annotations):
             for id, type_ in types_of_outputs(self, node, None).items():
                 if self.known.get(id) is None:
                     self.known[id] = type_
-        self.values[:0] = [id for node in nodes for id in node.output if id and self.known[id] is not None]
+        self.values[:0] = [id for node in nodes for id in node.output if id]
 
     def _remember_constant(self, id: str, tensor: onnx.TensorProto) -> None:
         if protos.element_count(tensor) <= _SMALL and not protos.is_external(tensor):
@@ -245,6 +245,8 @@ class _BuilderCore(Tuning, Annotations):
         value.name = outputName
         if (type_ := self.type_of(outputName)) is not None:
             value.type.CopyFrom(type_)
+        elif outputName in self.nodes:
+            value.type.CopyFrom(protos.unknown_type())
 
     def createSubgraphBuilder(self) -> _BuilderCore:
         child = _BuilderCore(parent=self)
@@ -298,11 +300,10 @@ class _BuilderCore(Tuning, Annotations):
         for id in node.output:
             self.nodes[id] = node
             self.known[id] = types.get(id)
-            if id in types:
-                value = self.graph.value_info.add()
-                value.name = id
-                value.type.CopyFrom(types[id])
-                self.values.append(id)
+            value = self.graph.value_info.add()
+            value.name = id
+            value.type.CopyFrom(types.get(id) or protos.unknown_type())
+            self.values.append(id)
         self._remember_constant_of(node)
         return node
 
@@ -334,7 +335,7 @@ class _BuilderCore(Tuning, Annotations):
         return [value.name for value in self.graph.output]
 
     def getValueTensorIds(self) -> list[str]:
-        """Outputs of nodes whose type is known, in the order of the nodes."""
+        """Outputs of nodes, in the order of the nodes."""
         if self._not_inferred:
             self._infer_adopted()
         return list(self.values)
@@ -345,30 +346,31 @@ class _BuilderCore(Tuning, Annotations):
     def isInitializer(self, id: str) -> bool:
         return id in self.initialisers
 
-    def _known_type(self, id: str) -> onnx.TypeProto:
-        type_ = self.type_of(id) if isinstance(id, str) else None
-        if type_ is None:
+    def _type_or_unknown(self, id: str) -> onnx.TypeProto:
+        if not isinstance(id, str) or self.find(id) is None:
             groups = [
                 ("inputs", self.getInputTensorIds()),
                 ("outputs", self.getOutputTensorIds()),
                 ("values", self.getValueTensorIds()),
             ]
             listed = "; ".join(f"{what}: {', '.join(ids[:100]) or 'none'}" for what, ids in groups)
-            raise popart_exception(f"'{id}' is no input, output or value whose type is known. {listed}")
-        return type_
+            raise popart_exception(f"'{id}' is no tensor of the model. {listed}")
+        return self.type_of(id) or protos.unknown_type()
 
     def getTensorShape(self, id: str) -> list[int]:
-        """Sizes of the dimensions. Raises popart_exception where they are not known."""
-        sizes = protos.shape_of(self._known_type(id))
-        known = [size for size in sizes or () if size is not None]
-        if sizes is None or len(known) < len(sizes):
-            raise popart_exception(
-                f"the shape of '{id}' is not known before a session is made: {sizes if sizes else 'no dimensions are'}"
-            )
-        return known
+        """Sizes of the dimensions; [] too where they are not known before a session is made.
+
+        Raises popart_exception for an id that is no tensor of the model.
+        """
+        sizes = protos.shape_of(self._type_or_unknown(id)) or []
+        return [] if None in sizes else [size for size in sizes if size is not None]
 
     def getTensorDtypeString(self, id: str) -> str:
-        return protos.lower_case(self._known_type(id).tensor_type.elem_type)
+        """The element type in small letters: "float32"; "undefined" where it is not known before a session is made.
+
+        Raises popart_exception for an id that is no tensor of the model.
+        """
+        return protos.lower_case(self._type_or_unknown(id).tensor_type.elem_type)
 
     # --- the model
     def getModelProto(self) -> bytes:

@@ -96,8 +96,8 @@ def _decoded(op: View) -> Result:
 
 
 def _batch_norm(op: View) -> Result:
-    channels = (op.element(1), [op.sizes()[1]])
-    return [(op.element(), op.sizes()), channels, channels, channels, channels]
+    mean, variance = [(op.element(operand), op.sizes(operand)) for operand in (3, 4)]
+    return [(op.element(), op.sizes()), mean, variance, mean, variance]
 
 
 def _group_norm(op: View) -> Result:
@@ -106,6 +106,8 @@ def _group_norm(op: View) -> Result:
 
 
 def _dynamic_slice(op: View) -> Result:
+    if op.has(2):  # the tensor to lie in
+        return [(op.element(), op.sizes(2))]
     sizes = op.sizes()
     for axis, size in zip(op.get("axes"), op.get("sizes")):
         sizes[axis] = size

@@ -43,6 +43,8 @@ def types_of_outputs(core: GraphView, node: onnx.NodeProto, version: int | None)
         return {}
     if node.op_type in BODIES:
         return BODIES[node.op_type](core, node, types_of_outputs)
+    if node.op_type == "BatchNormalization" and len(node.output) == 5:
+        return View(core, node).types(RULES["BatchNormalization"])
     return _by_onnx(core, node, version or core.model.versions.get("", DEFAULT_OPSET))
 
 

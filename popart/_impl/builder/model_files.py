@@ -21,8 +21,11 @@ def domain_name(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def load(model: bytes | str | os.PathLike) -> tuple[onnx.ModelProto, bytes]:
+def load(model: bytes | str | os.PathLike, checked: bool = True) -> tuple[onnx.ModelProto, bytes]:
     """A model and its bytes, from bytes or from the file of this name.
+
+    Args:
+        checked: whether the ONNX checker looks at it. Sessions ask only what they can build.
 
     Raises:
         popart_exception: these bytes are no model, there is no such file, the version of ai.onnx is not one of 6 to 11, or
@@ -39,7 +42,8 @@ def load(model: bytes | str | os.PathLike) -> tuple[onnx.ModelProto, bytes]:
         raise popart_exception(f"{source} is no ONNX model: it holds no graph")
     _check_texts(proto, source)
     check_versions(proto, source)
-    check(proto)
+    if checked:
+        check(proto)
     external_files.check(proto.graph, folder)
     return proto, data
 

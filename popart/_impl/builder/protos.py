@@ -33,6 +33,19 @@ def lower_case(number: int) -> str:
     return _LOWER_CASE.get(dtype, dtype.name.lower())
 
 
+def unknown_type() -> onnx.TypeProto:
+    """What a model says of a tensor of which nothing is known: no element type, no shape."""
+    type_ = onnx.TypeProto()
+    type_.tensor_type.elem_type = Tensor.UNDEFINED
+    return type_
+
+
+def known_type(value: onnx.ValueInfoProto) -> onnx.TypeProto | None:
+    """The type that a model says of a tensor; None where it says nothing."""
+    is_known = value.HasField("type") and value.type != unknown_type()
+    return value.type if is_known else None
+
+
 def tensor_type(number: int, shape: Sequence[Any] | None) -> onnx.TypeProto:
     """The type of a tensor. A dimension of None is not known; a shape of None says nothing of dimensions."""
     type_ = onnx.TypeProto()

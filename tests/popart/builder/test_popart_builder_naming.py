@@ -101,16 +101,14 @@ def test_queries_list_inputs_values_outputs_and_variables():
     builder.addOutputTensor(y)
     builder.addOutputTensor(y)
     assert builder.getInputTensorIds() == [x, w] and builder.getOutputTensorIds() == [y, y]
-    assert builder.getValueTensorIds() == [y, z] and builder.getTrainableTensorIds() == [w]
+    assert builder.getValueTensorIds() == [y, z, custom] and builder.getTrainableTensorIds() == [w]
     assert builder.isInitializer(w) and not builder.isInitializer(x) and not builder.isInitializer("none")
     assert builder.getTensorShape(y) == [2, 4] and builder.getTensorDtypeString(w) == "float32"
-    for unknown in (custom, "nothing"):
-        with pytest.raises(
-            popart.popart_exception, match=f"'{unknown}' is no input.*inputs: x, w; outputs: {y}, {y}; values: {y}, {z}"
-        ):
-            builder.getTensorShape(unknown)
-        with pytest.raises(popart.popart_exception, match=unknown):
-            builder.getTensorDtypeString(unknown)
+    assert builder.getTensorShape(custom) == [] and builder.getTensorDtypeString(custom) == "undefined"
+    listed = f"inputs: x, w; outputs: {y}, {y}; values: {y}, {z}, {custom}"
+    for call in (builder.getTensorShape, builder.getTensorDtypeString):
+        with pytest.raises(popart.popart_exception, match=f"'nothing' is no tensor of the model. {listed}"):
+            call("nothing")
 
 
 @pytest.mark.shows("popart.Builder.getTensorDtypeString")

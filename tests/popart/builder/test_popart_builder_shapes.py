@@ -39,6 +39,9 @@ SHAPES = {
     ),
     "depthtospace": (lambda b: b.aiGraphcore.depthtospace(ids(b, (1, 8, 2, 3)), 2, "DCR"), ([1, 2, 4, 6], "float32")),
     "dynamicslice": (lambda b: b.aiGraphcore.dynamicslice([*ids(b, (5, 6)), *whole(b, (1,))], [1], [2]), ([5, 2], "float32")),
+    "dynamicslice into": (
+        lambda b: b.aiGraphcore.dynamicslice([*ids(b, (4, 6, 2)), *whole(b, (1,)), *ids(b, (6, 2))], [0], [1]), ([6, 2], "float32")
+    ),
     "dynamicupdate": (lambda b: b.aiGraphcore.dynamicupdate([*ids(b, (5, 6)), *whole(b, (1,)), *ids(b, (5, 2))], [1], [2]), ([5, 6], "float32")),
     "groupedgather": (lambda b: b.aiGraphcore.groupedgather([*ids(b, (2, 5, 6)), *whole(b, (2, 4))], 1, 2), ([2, 4, 6], "float32")),
     "groupnormalization": (
@@ -100,9 +103,51 @@ def test_shapes_of_outputs(name):
 def test_a_builder_does_not_judge_shapes_that_only_a_session_knows():
     builder = popart.Builder()
     y = builder.aiOnnx.matmul(ids(builder, (2, 3), (4, 5)))
-    with pytest.raises(popart.popart_exception, match="is no input, output or value whose type is known"):
-        builder.getTensorShape(y)
-    assert builder.aiOnnx.relu([y]) == "Relu:0" and builder.getValueTensorIds() == []
+    assert (builder.getTensorShape(y), builder.getTensorDtypeString(y)) == ([], "undefined")
+    assert builder.aiOnnx.relu([y]) == "Relu:0" and builder.getValueTensorIds() == [y, "Relu:0"]
+
+
+def test_every_output_has_an_entry_in_the_model():
+    builder = popart.Builder()
+    known = builder.aiOnnx.relu(ids(builder, (2, 3)))
+    unknown = builder.aiOnnx.matmul(ids(builder, (2, 3), (4, 5)))
+    behind = builder.aiOnnx.concat([known, unknown], -1)
+    loop = builder.createSubgraphBuilder()
+    inside = loop.aiOnnx.matmul(ids(loop, (2, 3), (4, 5)))
+    loop.addOutputTensor(inside)
+    (called,) = builder.aiGraphcore.call(ids(builder, (2, 3), (4, 5)), 1, loop)
+    for id in (known, unknown, behind, called):
+        builder.addOutputTensor(id)
+    graph = onnx.load_from_string(builder.getModelProto()).graph
+    entries = {value.name: value for value in graph.value_info}
+    assert set(entries) == {known, unknown, behind, called} == set(builder.getValueTensorIds())
+    for value in graph.output:
+        assert value == entries[value.name]
+        is_known = value.name == known
+        assert value.type.HasField("tensor_type") and value.type.tensor_type.HasField("shape") == is_known
+        assert (value.type.tensor_type.elem_type == onnx.TensorProto.UNDEFINED) == (not is_known)
+        assert builder.getTensorShape(value.name) == ([2, 3] if is_known else [])
+    assert loop.getTensorShape(inside) == [] and loop.getTensorDtypeString(inside) == "undefined"
+
+
+@pytest.mark.parametrize("ask", ["getTensorShape", "getTensorDtypeString"])
+def test_shapes_of_what_is_no_tensor(ask):
+    builder = popart.Builder()
+    y = builder.aiOnnx.matmul(ids(builder, (2, 3), (4, 5)))
+    with pytest.raises(popart.popart_exception, match=f"'nothing' is no tensor of the model.*values: {y}"):
+        getattr(builder, ask)("nothing")
+
+
+@pytest.mark.parametrize("opset", [6, 7, 8, 9, 10, 11])
+def test_shapes_of_statistics_and_of_pieces(opset):
+    builder = popart.Builder(opsets={"ai.onnx": opset, "ai.graphcore": 1})
+    x = ids(builder, (2, 3, 4, 5), dtype="FLOAT16")
+    statistics = ids(builder, (3,), (3,)), ids(builder, (3,), (3,))
+    results = builder.aiOnnx.batchnormalization([*x, *statistics[0], *statistics[1]], 5)
+    shapes = [(builder.getTensorShape(id), builder.getTensorDtypeString(id)) for id in results]
+    assert shapes == [([2, 3, 4, 5], "float16"), *[([3], "float32")] * 4]
+    equal, named = builder.aiOnnx.split(x, 2, 2), builder.aiOnnx.split(x, 2, 2, [1, 3])
+    assert [builder.getTensorShape(id) for id in (*equal, *named)] == [[2, 3, n, 5] for n in (2, 2, 1, 3)]
 
 
 @pytest.mark.parametrize(
@@ -253,15 +298,14 @@ def test_bodies_of_loops_may_have_untyped_inputs():
     out = body.aiOnnx.add([carried, scanned])
     for id in (go, out, body.aiOnnx.reducesum([out], [0], 0)):
         body.addOutputTensor(id)
-    with pytest.raises(popart.popart_exception, match="whose type is known"):
-        body.getTensorShape(out)
+    assert body.getTensorShape(out) == []
     last, stacked = builder.aiOnnx.loop([trips, condition, x], 2, body)
     assert builder.getTensorShape(last) == [2, 3] and builder.getTensorShape(stacked) == [5, 3]
     with pytest.raises(popart.popart_exception, match="call addInputTensor"):
         builder.addUntypedInputTensor("x")
 
 
-def test_scans_stack_the_outputs_of_their_bodies():
+def test_scans_concatenate_the_outputs_of_their_bodies():
     builder = popart.Builder()
     state, sequence = ids(builder, (3,), (4, 6, 3))
     body = builder.createSubgraphBuilder()
@@ -269,7 +313,7 @@ def test_scans_stack_the_outputs_of_their_bodies():
     body.addOutputTensor(body.aiOnnx.reducesum([out], [0], 0))
     body.addOutputTensor(out)
     last, stacked = builder.aiOnnx.scan([state, sequence], 2, body, 1, scan_input_axes=[1], scan_output_axes=[1])
-    assert builder.getTensorShape(last) == [3] and builder.getTensorShape(stacked) == [4, 6, 3]
+    assert builder.getTensorShape(last) == [3] and builder.getTensorShape(stacked) == [4, 18]
 
 
 def test_packed_blocks_have_the_shape_of_their_callback():

@@ -26,6 +26,4 @@ def test_a_changed_model_runs_or_is_refused(tmp_path, fuzz_seed):
             shutil.copy(path, kept)
         pytest.fail(f"seed {fuzz_seed}: code {done.returncode}, the model is {kept}\n{done.stderr[-3000:]}")
     counts = ast.literal_eval(done.stdout.strip().splitlines()[-1])
-    assert counts.get("ran", 0) > 0 and counts.get("popart_exception", 0) > 0 and counts.get("RuntimeError", 0) > 0, (
-        counts
-    )
+    assert counts.get("ran", 0) > 0 and counts.get("popart_exception", 0) > 0, counts

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from popart_session_models import identity, inference, linear, step, training
 
 import popart
@@ -49,21 +49,59 @@ def without_nodes_type():
     return made
 
 
-RULES_OF_ONNX = {
-    "a cycle": (cyclic, "checker refuses the model.*'loss'"),
-    "an initialiser that is missing": (without_initialiser, "checker refuses the model.*'w'"),
-    "two nodes with one output": (two_nodes_of_one_name, "checker refuses the model.*'y'"),
-    "a node without a type": (without_nodes_type, "checker refuses the model"),
+RULES_OF_ONNX = {  # what the checker says, and what sessions do, which do not ask it
+    "a cycle": (cyclic, "'loss'", "cycle.*'y'.*'loss'"),
+    "an initialiser that is missing": (without_initialiser, "'w'", "reads 'w', which is no input"),
+    "two nodes with one output": (two_nodes_of_one_name, "'y'", "gives 'y', and so does"),
+    "a node without a type": (without_nodes_type, "", "no class for"),
 }
 
 
-@pytest.mark.parametrize("make", [popart.Builder, inference, training])
+@pytest.mark.parametrize("make", [popart.Builder, popart.GraphTransformer])
 @pytest.mark.parametrize("case", RULES_OF_ONNX)
 def test_what_breaks_rules_of_onnx_is_a_runtime_error(case, make):
-    build, message = RULES_OF_ONNX[case]
-    with pytest.raises(RuntimeError, match=message) as raised:
+    build, message, _ = RULES_OF_ONNX[case]
+    with pytest.raises(RuntimeError, match=f"checker refuses the model.*{message}") as raised:
         make(build().SerializeToString())
     assert raised.type is RuntimeError
+
+
+@pytest.mark.parametrize("make", [inference, training])
+@pytest.mark.parametrize("case", RULES_OF_ONNX)
+def test_sessions_refuse_what_they_cannot_build(case, make):
+    build, _, message = RULES_OF_ONNX[case]
+    with pytest.raises(popart.popart_exception, match=message):
+        make(build().SerializeToString())
+
+
+def without_types(value):
+    value.ClearField("type")
+
+
+def without_shapes(value):
+    value.type.tensor_type.ClearField("shape")
+
+
+def of_no_type(value):
+    value.type.tensor_type.elem_type = TensorProto.UNDEFINED
+
+
+def of_another_type(value):
+    value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.INT32, [7, 7, 7]))
+
+
+@pytest.mark.parametrize("change", [without_types, without_shapes, of_no_type, of_another_type])
+@pytest.mark.parametrize("entries", ["output", "value_info"])
+def test_sessions_derive_types_themselves(change, entries):
+    made = proto()
+    value = getattr(made.graph, entries).add(name="y")
+    value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 4]))
+    change(value)
+    x = np.ones((2, 3), np.float32)
+    session = inference(made.SerializeToString())
+    assert session.getInfo("y").shape() == [2, 4]
+    np.testing.assert_allclose(step(session, x=x)["y"], x @ W)
+    assert step(training(made.SerializeToString()), x=x)["loss"] == (x @ W).sum()
 
 
 def unknown_operator():
