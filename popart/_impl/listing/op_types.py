@@ -72,7 +72,6 @@ NEEDED = {
     "Cosh": "CoshOp",
     "ConvTranspose": "ConvTranspose",
     "ConvFlipWeightsGrad": "ConvFlipWeightsGradOp",
-    "MatMul": "MatMulOp",
     "MatMulLhsGrad": "MatMulLhsGradOp",
     "MatMulRhsGrad": "MatMulRhsGradOp",
     "RandomNormalLike": "RandomNormalLikeOpPattern",

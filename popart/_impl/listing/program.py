@@ -117,8 +117,6 @@ class Program:
     def pattern_missed(self, op: Op) -> str:
         """The pattern that is off and that the op needs; "" for none."""
         pattern = op_types.SUBSTITUTED.get(op.type, ("",))[0] or op_types.NEEDED.get(op.type, "")
-        if op.type == "MatMul" and all(len(self.listing.shape(id)) == 3 for id in op.inputs):
-            return ""
         is_mandatory = bool(pattern) and self.listing.patterns.isMandatory(pattern)
         return pattern if is_mandatory and not self.listing.enabled(pattern) else ""
 

@@ -128,7 +128,6 @@ _GRADIENTS = {
     "ReciprocalGradOp": "reciprocal",
     "AbsGradOp": "abs",
     "CoshOp": "cosh",
-    "MatMulOp": "matmul",
     "MatMulLhsGradOp": "matmul",
     "MatMulRhsGradOp": "matmul",
 }

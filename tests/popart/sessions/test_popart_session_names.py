@@ -38,7 +38,7 @@ def test_a_session_keeps_what_it_was_made_with():
     made.accumulationFactor, made.syntheticDataMode = 3, popart.SyntheticDataMode.Zeros
     made.engineOptions["no.such"] = "option"
     optimizer.insertSpecific("w", {"learningRate": (0.5, False)})
-    patterns.enableRuntimeAsserts(False).enablePattern("MatMulOp", False)
+    patterns.enableRuntimeAsserts(False).enablePattern("MatMulRhsGradOp", False)
     session.prepareDevice()
     session.weightsFromHost()
     anchors = session.initAnchorArrays()
