@@ -37,7 +37,8 @@ void import_flatten(NodeImportCall& call) {
   const Shape& shape = x->type().shape;
   const auto rank = static_cast<int64_t>(shape.size());
   int64_t axis = call.integer("axis", 1);
-  const int64_t first = call.version() >= 11 ? -rank : 0;  // from the end since version 11
+  const int64_t first =
+      call.is_popart() || call.version() >= 11 ? -rank : 0;  // from the end since version 11
   if (axis < first || axis > rank)
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("dimension out of range: axis {} of {}, x has {} dimensions.", axis,
