@@ -54,8 +54,11 @@ int reserve(int per_replica, const CompileOptions& options) {
 void refuse_what_has_no_code(const ir::Module& module) {
   for (const auto& graph : module.graphs())
     for (const auto& op : graph->ops())
-      if (ops::has_trait(*op, ops::kNoDeviceCode))
+      if (ops::has_trait(*op, ops::kNoDeviceCode)) {
+        if (const std::string reason = op->attributes.text("reason", ""); !reason.empty())
+          throw Error(ErrorCode::kTypeMismatch, reason);
         ops::not_differentiable(*op, "but the operator has no gradient in PopART that a device can run");
+      }
 }
 
 }  // namespace

@@ -29,12 +29,13 @@ float through_f64(float x) {
   return static_cast<float>(kFunction(static_cast<double>(x)));
 }
 
-// Exponents that torch computes by multiplication and square roots give the same bits here.
+// Exponents that torch computes by multiplication and square roots give the same bits here. Roots of zeros and of -inf are
+// those of pow: +inf to the power 0.5.
 float power(float x, float y) {
   if (y == 2.0f) return x * x;
   if (y == 3.0f) return x * x * x;
-  if (y == 0.5f) return std::sqrt(x);
-  if (y == -0.5f) return 1.0f / std::sqrt(x);
+  if (y == 0.5f && x > 0.0f) return std::sqrt(x);
+  if (y == -0.5f && x > 0.0f) return 1.0f / std::sqrt(x);
   if (y == -1.0f) return 1.0f / x;
   if (y == -2.0f) return 1.0f / (x * x);
   return static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));

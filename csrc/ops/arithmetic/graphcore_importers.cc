@@ -1,6 +1,8 @@
 // Importers of ai.graphcore's arithmetic: remainders, rounding, scaled sums.
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "ops/definition/graphcore_nodes.h"
 
 namespace ipu::ops {
@@ -40,10 +42,13 @@ void import_nearby_int(NodeImportCall& call) {
   call.set_result(0, flat(call, x, call.op("round", {x})));
 }
 
+// Integers take the whole part of the factor.
 void import_scale(NodeImportCall& call) {
-  require_float(call, 0);
   ir::Value* x = call.operand(0);
-  call.set_result(0, call.op("mul", {x, number_like(call, x, call.real("scale"))}));
+  const bool is_whole = is_integer(x->type().dtype);
+  if (!is_whole) require_float(call, 0);
+  const double scale = call.real("scale");
+  call.set_result(0, call.op("mul", {x, number_like(call, x, is_whole ? std::trunc(scale) : scale)}));
 }
 
 // scale0 * T0 + scale1 * T1; the factors are attributes, or scalar operands 2 and 3.
@@ -77,10 +82,14 @@ void import_scaled_add(NodeImportCall& call) {
   call.set_result(0, call.op("add", {scaled(a, scale0), scaled(b, scale1)}));
 }
 
+// The sign of x + increment. Integers take the whole parts of increment and modulus.
 void import_increment_mod(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
-  ir::Value* next = call.op("add", {x, number_like(call, x, call.real("increment"))});
-  ir::Value* y = call.op("remainder", {next, number_like(call, x, call.real("modulus"))});
+  const auto number = [&](const char* name) {
+    const double value = call.real(name);
+    return number_like(call, x, is_floating_point(x->type().dtype) ? value : std::trunc(value));
+  };
+  ir::Value* y = call.op("fmod", {call.op("add", {x, number("increment")}), number("modulus")});
   call.set_result(0, call.op("detach", {y}));
 }
 

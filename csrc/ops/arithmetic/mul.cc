@@ -20,7 +20,6 @@ const OpRegistration mul =
           if (g.needs(1)) g.set_reduced(1, g.mul(g.upstream(), g.operand(0)));
         })
         .from_aten({"mul.Tensor", "mul.Scalar"}, import_binary("mul"))
-        .from_onnx("Mul", {7})
         .from_aten({"square"},
                    [](AtenImportCall& c) {
                      ir::Value* x = c.operand("self", c.result_type(0).dtype);

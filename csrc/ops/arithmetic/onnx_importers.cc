@@ -28,6 +28,18 @@ void import_binary_of_6(NodeImportCall& call, const char* kind) {
   call.set_result(0, call.op(kind, {a, reshaped(call, b, aligned)}));
 }
 
+// PopART multiplies f16 by one f32 number: in f32, rounded once.
+ir::Value* product(NodeImportCall& call, ir::Value* a, ir::Value* b) {
+  const ir::Type &left = a->type(), &right = b->type();
+  const auto is_pair = [](const ir::Type& half, const ir::Type& number) {
+    return half.dtype == DType::kF16 && number.dtype == DType::kF32 && number.elements() == 1;
+  };
+  if (!call.is_popart() || !(is_pair(left, right) || is_pair(right, left))) return call.op("mul", {a, b});
+  return call.cast(call.op("mul", {call.cast(a, DType::kF32), call.cast(b, DType::kF32)}), DType::kF16);
+}
+
+void import_mul(NodeImportCall& call) { call.set_result(0, product(call, call.operand(0), call.operand(1))); }
+
 // The exponent may have a type of its own from version 12 on; the result has that of the base.
 void import_power(NodeImportCall& call) {
   ir::Value *x = call.operand(0), *exponent = call.operand(1);
@@ -54,6 +66,11 @@ void import_round(NodeImportCall& call) {
 
 ir::Value* folded(NodeImportCall& call, const char* kind) {
   ir::Value* y = call.operand(0);
+  for (int i = 1; call.is_popart() && call.version() < 8 && i < call.operand_count(); ++i)
+    if (call.operand(i)->type() != y->type())
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("shape mismatch: {} of {} and {}; nothing is broadcast before opset 8.",
+                              call.described(), to_string(y->type()), to_string(call.operand(i)->type())));
   for (int i = 1; i < call.operand_count(); ++i) y = call.op(kind, {y, call.operand(i)});
   return y;
 }
@@ -113,6 +130,7 @@ struct ArithmeticOnnxImporters {
       register_onnx_importer(type, {6},
                              [kind = kind](NodeImportCall& c) { c.set_result(0, folded(c, kind)); });
     register_onnx_importer("Mean", {6}, import_mean);
+    register_onnx_importer("Mul", {7}, import_mul);
     register_onnx_importer("Pow", {7}, import_power);
     register_onnx_importer("Clip", {6}, import_clip);
     register_onnx_importer("Mod", {10}, import_mod);

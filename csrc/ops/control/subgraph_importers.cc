@@ -31,11 +31,20 @@ void check_result_count(NodeImportCall& call, size_t given) {
 
 // --- If
 
-void import_if(NodeImportCall& call) {
+// One boolean. PopART takes anything while a session is made, and asks when the program is compiled.
+ir::Value* condition_of(NodeImportCall& call) {
   ir::Value* condition = call.operand(0);
-  if (condition->type().dtype != DType::kBool || condition->type().elements() != 1)
-    wrong_graph(fmt::format("dtype mismatch: the condition of {} is {}; it is one boolean", call.described(),
-                            to_string(condition->type())));
+  const ir::Type type = condition->type();
+  if (type.dtype == DType::kBool && type.elements() == 1) return reshaped(call, condition, {});
+  const std::string message = fmt::format("dtype mismatch: the condition of {} is {}; it is one boolean",
+                                          call.described(), to_string(type));
+  if (!call.is_popart() || call.constant(0) != nullptr || type.elements() < 1) wrong_graph(message);
+  condition = call.cast(call.op("no_device_code", {condition}, {{"reason", message + "."}}), DType::kBool);
+  return reshaped(call, sliced(call, reshaped(call, condition, {type.elements()}), 0, 0, 1), {});
+}
+
+void import_if(NodeImportCall& call) {
+  ir::Value* condition = condition_of(call);
   const ImportedBody branches[] = {call.body("then_branch", {}), call.body("else_branch", {})};
   const auto &then = branches[0].graph->outputs(), &otherwise = branches[1].graph->outputs();
   if (then.size() != otherwise.size())
@@ -63,8 +72,7 @@ void import_if(NodeImportCall& call) {
           inputs[static_cast<size_t>(std::find(operands.begin(), operands.end(), value) - operands.begin())]);
     for (ir::Value* value : inside(call, graph).call(branches[b].graph, handed)) graph->append_output(value);
   }
-  const GraphValues results =
-      call.builder().branch(reshaped(call, condition, {}), graphs[0], graphs[1], operands);
+  const GraphValues results = call.builder().branch(condition, graphs[0], graphs[1], operands);
   for (size_t i = 0; i < results.size(); ++i) call.set_result(static_cast<int>(i), results[i]);
 }
 
@@ -277,6 +285,25 @@ ir::Value* moved(NodeImportCall& call, ir::Value* value, int64_t from, int64_t t
   return transposed(call, value, perm);
 }
 
+// One entry of a scanned tensor. PopART's has a rank of 1 at least.
+Shape entry_shape(const NodeImportCall& call, const Shape& scanned) {
+  if (call.is_popart() && scanned.size() == 1) return {1};
+  return {scanned.begin() + 1, scanned.end()};
+}
+
+// Entries lie one behind another along a dimension of their own. PopART's are concatenated along a dimension of the
+// body's result.
+ir::Value* put_together(NodeImportCall& call, ir::Value* entries, int64_t axis) {
+  const size_t rank = entries->type().shape.size();
+  if (!call.is_popart()) return moved(call, entries, 0, node_dim(call, axis, rank));
+  const auto dim = static_cast<size_t>(node_dim(call, axis, rank - 1));
+  Shape shape = entries->type().shape;
+  const int64_t trip = shape.front();
+  shape.erase(shape.begin());
+  shape[dim] *= trip;
+  return reshaped(call, moved(call, entries, 0, static_cast<int64_t>(dim)), shape);
+}
+
 void import_scan(NodeImportCall& call) {
   const int64_t count = call.operand_count(), scanned = call.integer("num_scan_inputs");
   if (scanned < 1 || scanned > count)
@@ -298,13 +325,19 @@ void import_scan(NodeImportCall& call) {
     if (shape[0] != stay[0]->type().shape[0])
       wrong_graph(fmt::format("shape mismatch: {} scans {} and {} entries", call.described(),
                               stay[0]->type().shape[0], shape[0]));
-    types.push_back({x->type().dtype, Shape(shape.begin() + 1, shape.end())});
+    types.push_back({x->type().dtype, entry_shape(call, shape)});
   }
   const int64_t trip = stay[0]->type().shape[0];
   if (trip < 1) call.unsupported("scan inputs without entries");
   const ImportedBody body = call.body("body", types);
   check_carried(call, body, carried, 0);
   const size_t entries = body.graph->outputs().size() - states;
+  for (size_t i = states; call.is_popart() && i < body.graph->outputs().size(); ++i)
+    if (body.graph->outputs()[i]->type().shape.empty())
+      wrong_graph(fmt::format(
+          "shape mismatch: output {} of {} is put together of scalars, which have no dimension to lie "
+          "along; give the body's result a shape of [1]",
+          i, call.described()));
   const std::vector<int64_t> to = listed(call, "scan_output_axes", entries),
                              backwards = listed(call, "scan_output_directions", entries);
   Repetition loop(call, body, trip);
@@ -322,8 +355,7 @@ void import_scan(NodeImportCall& call) {
       });
   for (size_t i = 0; i < results.size(); ++i) {
     ir::Value* value = results[i];
-    if (i >= states)
-      value = moved(call, value, 0, node_dim(call, to[i - states], value->type().shape.size()));
+    if (i >= states) value = put_together(call, value, to[i - states]);
     set_loop_result(call, static_cast<int>(i), value);
   }
 }

@@ -69,8 +69,10 @@ const OpRegistration no_device_gradient =
 
 const OpRegistration no_device_code =
     define_op("no_device_code", "conversion")
-        .doc("Stands for what is computed from x and no device can compute: compiling it is an error.")
+        .doc(
+            "Stands for what is computed from x and no device can compute: compiling it is an error, for this reason.")
         .operand("x", kAnything)
+        .attribute("reason", "")
         .result("y")
         .traits(kNoDeviceCode)
         .elementwise([](std::span<const Expr> in, const Attributes&) { return in[0]; })

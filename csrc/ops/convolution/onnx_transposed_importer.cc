@@ -1,6 +1,9 @@
 // Importer of ONNX's transposed convolution, of one to three spatial dimensions.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "ops/convolution/volume.h"
 #include "ops/definition/node_support.h"
 
@@ -19,7 +22,36 @@ std::vector<int64_t> list_of(NodeImportCall& call, const char* name, size_t coun
 
 struct Geometry {
   std::vector<int64_t> strides, dilations, low, high, more, sizes;
+  std::vector<int64_t> before;  // zeros in front of the result
 };
+
+// PopART's stated sizes: what is too much of the whole result is cut on both sides, the odd element behind, or in front
+// for SAME_UPPER.
+void cut_to_sizes(Geometry& g, size_t d, int64_t whole, bool is_upper) {
+  const int64_t total = whole - g.sizes[d];
+  const int64_t less = total >= 0 ? total / 2 : -((1 - total) / 2), more = total - less;
+  g.low[d] = is_upper ? more : less;
+  g.high[d] = total - g.low[d];
+  g.before[d] = std::max<int64_t>(0, -g.low[d]);
+  g.low[d] = std::max<int64_t>(0, g.low[d]);
+  if (g.high[d] < 0) g.more[d] -= std::exchange(g.high[d], 0);
+}
+
+void check_stated_sizes(NodeImportCall& call, const std::string& auto_pad, size_t rank) {
+  if (auto_pad == "VALID")
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format(
+            "attribute mismatch: {} has an output_shape and auto_pad VALID, which cuts nothing; leave "
+            "one of them out.",
+            call.described()));
+  if (rank != 2)
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("attribute mismatch: {} has an output_shape and {} spatial dimensions; it is for two. "
+                    "State pads instead.",
+                    call.described(), rank));
+}
 
 // Sizes follow from the padding, or the padding from sizes that are stated.
 Geometry read_geometry(NodeImportCall& call, const Shape& x, const Shape& weight) {
@@ -29,7 +61,8 @@ Geometry read_geometry(NodeImportCall& call, const Shape& x, const Shape& weight
              {},
              {},
              list_of(call, "output_padding", rank, 0),
-             {}};
+             {},
+             std::vector<int64_t>(rank, 0)};
   const std::vector<int64_t> pads = list_of(call, "pads", 2 * rank, 0);
   g.low.assign(pads.begin(), pads.begin() + std::ssize(g.strides));
   g.high.assign(pads.begin() + std::ssize(g.strides), pads.end());
@@ -38,6 +71,7 @@ Geometry read_geometry(NodeImportCall& call, const Shape& x, const Shape& weight
   std::vector<int64_t> wanted = call.integers("output_shape", {});
   if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   if (!wanted.empty() && wanted.size() != rank) list_of(call, "output_shape", rank, 0);
+  if (!wanted.empty() && call.is_popart()) check_stated_sizes(call, word, rank);
   for (size_t d = 0; d < rank; ++d) {
     const int64_t whole =
         g.strides[d] * (x[d + 2] - 1) + g.more[d] + (weight[d + 2] - 1) * g.dilations[d] + 1;
@@ -47,6 +81,10 @@ Geometry read_geometry(NodeImportCall& call, const Shape& x, const Shape& weight
       continue;
     }
     g.sizes.push_back(wanted.empty() ? x[d + 2] * g.strides[d] : wanted[d]);
+    if (!wanted.empty() && call.is_popart()) {
+      cut_to_sizes(g, d, whole, word == "SAME_UPPER");
+      continue;
+    }
     const int64_t total = std::max<int64_t>(0, whole - g.sizes[d]);
     g.more[d] += std::max<int64_t>(0, g.sizes[d] - whole);
     // Which side takes the odd element was turned round in version 11.
@@ -74,7 +112,7 @@ void import_conv_transpose(NodeImportCall& call) {
                 fmt::format("shape mismatch: {} has kernel_shape {}, its weight is {}.", call.described(),
                             to_string(stated), to_string(filter)));
   Geometry g = read_geometry(call, from, filter);
-  Shape shape{from[0], filter[1] * groups}, reached = shape, behind(from.size(), 0);
+  Shape shape{from[0], filter[1] * groups}, reached = shape, before(from.size(), 0), behind(from.size(), 0);
   for (size_t d = 0; d < rank; ++d) {
     if (g.sizes[d] < 1)
       throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} would give {} elements along "
@@ -85,15 +123,15 @@ void import_conv_transpose(NodeImportCall& call) {
       behind[d + 2] = std::max<int64_t>(0, g.more[d] - g.high[d]);
       g.high[d] = std::max<int64_t>(0, g.high[d] - g.more[d]);
     }
+    before[d + 2] = g.before[d];
     shape.push_back(g.sizes[d]);
-    reached.push_back(g.sizes[d] - behind[d + 2]);
+    reached.push_back(g.sizes[d] - before[d + 2] - behind[d + 2]);
   }
   const Attributes attributes{{"strides", g.strides},     {"padding_low", g.low}, {"padding_high", g.high},
                               {"dilations", g.dilations}, {"groups", groups},     {"input_shape", reached}};
   ir::Value* y = rank == 3 ? transposed_volume_convolution(call, x, weight, attributes)
                            : call.op("conv_input_gradient", {x, weight}, attributes);
-  if (reached != shape)
-    y = call.op("pad", {y}, {{"low", Shape(from.size(), 0)}, {"high", behind}, {"value", 0.0}});
+  if (reached != shape) y = call.op("pad", {y}, {{"low", before}, {"high", behind}, {"value", 0.0}});
   if (call.has_operand(2)) {
     Shape per_channel(rank + 1, 1);
     per_channel[0] = shape[1];

@@ -73,26 +73,31 @@ void set_with_block(NodeImportCall& call, const Block& block, ir::Value* update)
   call.set_result(0, with_block(call, x, update, block, 0));
 }
 
-// Operand 2, of the shape of the block.
+void require_size_of_block(NodeImportCall& call, const Shape& block) {
+  const ir::Type& given = call.operand(2)->type();
+  if (given.elements() == element_count(block)) return;
+  node_shape_error(call, fmt::format("has {} as operand 2, and the block {} has {} elements",
+                                     to_string(given.shape), to_string(block), element_count(block)));
+}
+
+// Operand 2, of as many elements as the block.
 ir::Value* update_of(NodeImportCall& call, const Block& block) {
   require_equal_dtypes(call, 0, 2);
   ir::Value* update = call.operand(2);
   const Shape shape = shape_of(call, block);
-  if (update->type().shape != shape)
-    node_shape_error(call, fmt::format("has {} as operand 2, and the block is {}",
-                                       to_string(update->type().shape), to_string(shape)));
-  return update;
+  require_size_of_block(call, shape);
+  return reshaped(call, update, shape);
 }
 
-// Operand 2, which the result is to lie in, has no say in its values.
+// Operand 2, which the result is to lie in, says its shape and nothing of its values.
 void import_dynamic_slice(NodeImportCall& call) {
   const Block block = read_block(call);
   flag_of(call, "noOverlap", false);
-  if (call.has_operand(2) && call.operand(2)->type().shape != shape_of(call, block))
-    node_shape_error(call,
-                     fmt::format("has {} as operand 2, and the slice is {}",
-                                 to_string(call.operand(2)->type().shape), to_string(shape_of(call, block))));
   ir::Value* y = read_at(call, block);
+  if (call.has_operand(2)) {
+    require_size_of_block(call, y->type().shape);
+    y = reshaped(call, y, call.operand(2)->type().shape);
+  }
   call.set_result(0, block.axes.empty() ? call.op("nop", {y}) : y);
 }
 

@@ -36,24 +36,48 @@ void import_gather_elements(NodeImportCall& call) {
   call.set_result(0, call.op("gather", {x, index}, {{"dim", axis}}));
 }
 
+// PopART uses the part of larger updates that lies inside the shape of the indices.
+ir::Value* used_updates(NodeImportCall& call, ir::Value* updates, const Shape& indices) {
+  const Shape& given = updates->type().shape;
+  bool is_larger = call.is_popart() && given.size() == indices.size();
+  for (size_t d = 0; is_larger && d < indices.size(); ++d) is_larger = given[d] >= indices[d];
+  for (size_t d = 0; is_larger && d < indices.size(); ++d)
+    if (updates->type().shape[d] != indices[d])
+      updates = sliced(call, updates, static_cast<int64_t>(d), 0, indices[d]);
+  return updates;
+}
+
 void import_scatter(NodeImportCall& call) {
   require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1), *updates = call.operand(2);
   const int64_t axis = axis_of(call, "axis", 0, x->type().shape.size());
+  updates = used_updates(call, updates, index->type().shape);
   if (index->type().shape != updates->type().shape)
-    throw Error(
-        ErrorCode::kTypeMismatch,
-        fmt::format("shape mismatch: {} has indices {} and updates {}; they are equal.", call.described(),
-                    to_string(index->type().shape), to_string(updates->type().shape)));
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} has indices {} and updates {}; {}.", call.described(),
+                            to_string(index->type().shape), to_string(updates->type().shape),
+                            call.is_popart() ? "updates are as large or larger" : "they are equal"));
   index = index_from_front(call, index, x->type().shape[axis]);
   call.set_result(0, call.op("scatter", {x, index, updates}, {{"dim", axis}}));
+}
+
+// A number of any type, without its fraction.
+std::vector<int64_t> depth_of(NodeImportCall& call) {
+  const ConstantPtr stated = call.constant(1);
+  if (stated == nullptr || !is_floating_point(stated->dtype)) return call.operand_integers(1, "depth");
+  std::vector<int64_t> depth;
+  for (const double number : reals_of(*stated)) {
+    const bool is_size = number >= 0 && number < 2147483648.0;
+    depth.push_back(is_size ? static_cast<int64_t>(number) : -1);
+  }
+  return depth;
 }
 
 // `depth` elements for each index: the second of `values` at the index, the first elsewhere. An index that is
 // not there gives none; from version 11 on negative ones count from the end.
 void import_one_hot(NodeImportCall& call) {
   ir::Value *index = call.cast(call.operand(0), DType::kI32), *values = call.operand(2);
-  const std::vector<int64_t> depth = call.operand_integers(1, "depth");
+  const std::vector<int64_t> depth = depth_of(call);
   if (depth.size() != 1 || depth[0] < 1 || values->type().shape != Shape{2})
     throw Error(
         ErrorCode::kTypeMismatch,

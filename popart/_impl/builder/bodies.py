@@ -109,7 +109,7 @@ def _scan(core: GraphView, node: onnx.NodeProto, infer: Inference) -> Types:
     pieces: list[onnx.TypeProto | None] = []
     for type_, axis in zip(arguments[split:], axes):
         sizes = None if type_ is None else protos.shape_of(type_)
-        if type_ is None or not sizes:
+        if type_ is None or not sizes or not -len(sizes) <= axis < len(sizes):
             pieces.append(None)
             continue
         axis += len(sizes) if axis < 0 else 0

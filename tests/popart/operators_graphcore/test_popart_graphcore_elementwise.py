@@ -82,7 +82,7 @@ def test_a_detached_value_gets_no_gradient_and_operators_without_one_pass_none()
             ("onnx.Mul", ["y", "w"], ["m"], {}),
             ("IdentityLoss", ["m"], ["loss"], {"reduction": "Sum"}),
         ]
-        other = {"Detach": w, "IncrementMod": np.mod(w + 1, 3), "Sort": np.sort(w)}[kind]
+        other = {"Detach": w, "IncrementMod": np.fmod(w + 1, 3), "Sort": np.sort(w)}[kind]
         np.testing.assert_allclose(train(nodes, {}, {"w": w}, ["loss"])["w"], other, rtol=1e-6)
 
 
@@ -117,6 +117,7 @@ def test_arithmetic_of_several_operands(dtype):
     values.add("ScaledAdd", [a, c, s0, s1], (1.5 * wide + 0.25 * c).astype(dtype), scale0=9.0)
     values.add("ScaledAdd", [a, c, None, s1], (wide + 0.25 * c).astype(dtype))
     values.add("IncrementMod", [np.asarray([0, 1, 2], dtype)], np.asarray([1, 2, 0], dtype), increment=1.0, modulus=3.0)
+    values.add("IncrementMod", [np.asarray([4, -9, 1.5], dtype)], np.asarray([1, -2, 3.5], dtype), increment=2.0, modulus=5.0)
     values.check()
 
 
@@ -146,6 +147,13 @@ def test_remainders_and_bitwise_operators_of_integers_are_those_of_numpy():
         values.add("BitwiseXnor", [left, right], ~(left ^ right))
         values.add("BitwiseNot", [left], ~left)
     values.add("IncrementMod", [np.uint32([0, 1, 2])], np.uint32([2, 0, 1]), increment=2.0, modulus=3.0)
+    # The sign of the dividend, as in C; numbers of the operator are cut to whole ones first.
+    values.add("IncrementMod", [np.int32([4, -9, 1])], np.int32([1, -2, 3]), increment=2.0, modulus=5.0)
+    values.add("IncrementMod", [np.int32([4, -9, 1])], np.int32([1, -2, 3]), increment=2.9, modulus=5.9)
+    values.add("IncrementMod", [np.int32([4, -9])], np.int32([1, -2]), increment=2.0, modulus=-5.0)
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32):
+        values.add("Scale", [dtype([3, 4])], dtype([6, 8]), scale=2.75)
+    values.add("Scale", [np.int32([3, -4])], np.int32([-6, 8]), scale=-2.0)
     values.add("Nop", [a], a)
     values.add("Detach", [u], u)
     values.check()
@@ -177,7 +185,7 @@ def test_wrong_operands_are_refused_with_their_numbers():
     assert "give both" in refusal("ScaledAdd", [x, x, np.float32(1)], {})
     assert "scale0=2" in refusal("ScaledAdd", [x, x, None, np.float32(1)], {"scale0": 2.0})
     assert "[2,3]" in refusal("ScaledAdd", [x, x, x, np.float32(1)], {})
-    assert "i32" in refusal("Scale", [np.int32([1])], {"scale": 2.0})
+    assert "bool" in refusal("Scale", [np.array([True])], {"scale": 2.0})
     assert "remap_type 3" in refusal("TensorRemap", [x], {"remap_type": 3})
     assert "[2,4]" in refusal("NormalizeImage", [normal(2, 4), normal(3), normal(3)], {})
     assert "[4]" in refusal("NormalizeImage", [x, normal(4), normal(3)], {})
