@@ -237,11 +237,17 @@ void StepEmitter::collect_value_gradients() {
 StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
   const StepVariable& state = variables_[index];
   Trained trained{index, group, {}, {}, {}, false};
+  // In PopART what is accumulator and state in one lies where accumulators do, and else there is none.
+  const bool is_popart = options_.optimizer.is_popart;
+  const bool accumulates = options_.accumulation > 1 || !is_popart;
+  const TensorLocation& states = is_popart && accumulates && options_.optimizer.is_combined()
+                                     ? options_.accumulators
+                                     : options_.optimizer_state;
   trained.has_accumulator =
       options_.accumulation > 1 || optimizers::accumulates_in_state(options_.optimizer, group);
   trained.accumulator = residence(
       trained.has_accumulator ? kAccumulated + state.variable->name : "",
-      trained.has_accumulator ? options_.accumulators : TensorLocation{},
+      trained.has_accumulator && accumulates ? options_.accumulators : TensorLocation{},
       {optimizers::accumulator_dtype(options_.optimizer, group), state.type.shape}, state.variable->grouping);
   trained.accumulator.settle("accumulator." + state.variable->name, module_, ipu_of(state.home));
   for (const optimizers::StateTensor& kept : optimizers::state_of(options_.optimizer, group)) {
@@ -258,7 +264,7 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
     ir::Variable& added = variable(name, type, "optimizer_state", state.variable);
     added.initial = start != nullptr ? start : first_value(added, kept, *state.variable);
     trained.state_variables.push_back(&added);
-    trained.states.push_back(residence(added.name, options_.optimizer_state, type, added.grouping));
+    trained.states.push_back(residence(added.name, states, type, added.grouping));
     trained.states.back().settle(added, module_, ipu_of(state.home));
   }
   return trained;

@@ -9,7 +9,7 @@ from popart._impl.enums import ReplicatedTensorSharding, TensorStorage, TileSet
 from popart._impl.listing.places import repeat_views
 from popart._impl.listing.records import GRADIENT, Listing, Op, attributes_of
 from popart._impl.locations import TensorLocation, TensorLocationSettings
-from popart._impl.option_values import local_replicas_of
+from popart._impl.option_values import accumulation_of, local_replicas_of
 
 _ALL_REDUCES = ("ReplicatedAllReduce", "ReplicatedAllReduceInplace")
 
@@ -56,7 +56,8 @@ class _Location:
 
 def _settings_of(options: Any, kind: str, id: str) -> TensorLocationSettings:
     if kind == "state":
-        name = "accumulator" if id.startswith("Accum___") else "optimizerState"
+        is_sum = id.startswith("Accum___") or id.startswith("Accl___") and accumulation_of(options) > 1
+        name = "accumulator" if is_sum else "optimizerState"
     else:
         name = "weight" if kind == "variable" else "activation"
     settings: TensorLocationSettings = getattr(options, f"{name}TensorLocationSettings")

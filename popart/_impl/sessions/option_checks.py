@@ -16,7 +16,6 @@ from popart._impl.enums import (
     BatchSerializationTransformContext,
     ExchangeStrategy,
     RecomputationType,
-    TensorStorage,
     TileSet,
     VirtualGraphMode,
 )
@@ -141,12 +140,6 @@ def _check_accumulation(options: SessionOptions, is_training: bool) -> None:
         raise popart_exception(
             "enableGradientAccumulation is True in an InferenceSession, which has no gradients; set it to False, and "
             "batchesPerStep to the number of micro-batches"
-        )
-    off_chip = options.accumulatorTensorLocationSettings.location.storage is TensorStorage["OffChip"]
-    if is_training and off_chip and not options.enableGradientAccumulation:
-        raise popart_exception(
-            "accumulatorTensorLocationSettings says OffChip and enableGradientAccumulation is False: there are no accumulators; "
-            "set it to True, or the location to OnChip"
         )
 
 
