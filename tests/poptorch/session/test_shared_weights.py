@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import random
+import threading
 
 import pytest
 import torch
@@ -238,3 +239,34 @@ def test_inference_wrappers_take_the_values_of_a_trainer_once(monkeypatch):
     predict(x)
     predict(x)
     assert uploads == [predict._state]
+
+
+def test_calls_in_two_threads_end_and_then_all_agree():
+    one, two = models(layers(5))
+    trainers, predict = (wrap(one), wrap(two)), poptorch.inferenceModel(one.shared)
+    x, y = batch(random.Random(5))
+    for trainer in trainers:
+        trainer.compile(x, y)
+    predict.compile(x)
+    raised = []
+
+    def work(trainer, model):
+        try:
+            for _ in range(30):
+                trainer(x, y)
+                model.shared.weight.sum().item()
+                predict(x)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(trainers, (one, two))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not raised
+    weights = values(one)
+    torch.testing.assert_close(
+        predict(x), torch.nn.functional.linear(x, weights["shared.weight"], weights["shared.bias"])
+    )
+    torch.testing.assert_close(weights["shared.weight"], values(two)["shared.weight"], rtol=0, atol=0)
