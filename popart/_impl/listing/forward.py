@@ -30,6 +30,10 @@ def own_attributes(node: onnx.NodeProto) -> dict[str, str]:
     return own
 
 
+def _is_one(factor: float) -> bool:
+    return math.isclose(factor, 1.0, rel_tol=0.0, abs_tol=0.0)
+
+
 def _folded(listing: Listing) -> set[str]:
     """Tensors that are known when the program is made."""
     known = {id for id, kind in listing.kinds.items() if kind == "constant"}
@@ -116,11 +120,7 @@ class Forward:
         if node.op_type not in ("Identity",) and not listing.enabled("OpToIdentity", excluded):
             return False
         result = node.output[0]
-        if (
-            listing.enabled("PostNRepl", excluded)
-            and result not in listing.anchored
-            and result != listing.source.loss
-        ):
+        if listing.enabled("PostNRepl", excluded) and result not in listing.anchored and result != listing.source.loss:
             listing.alias[result] = node.input[0]
             return True
         listing.add("Identity", [node.input[0]], [result], node, identity_of=node.op_type)
@@ -170,14 +170,21 @@ class Forward:
                 listing.add("Transpose", [id], [turned], node, own={"perm": "[1 0]"})
                 id = turned
             sides.append(id)
+        factor, has_bias = given.get("alpha", 1.0), len(node.input) > 2 and bool(node.input[2])
+        if not has_bias and _is_one(factor):
+            products.matmul(listing, node, sides[0], sides[1], result)
+            return
         product = listing.between(result, result)
         products.matmul(listing, node, sides[0], sides[1], product)
-        product = self._scaled(node, product, given.get("alpha", 1.0))
+        if not has_bias:
+            listing.add("Scale", [product], [result], node, own={"scale": text_of(factor)})
+            return
+        product = self._scaled(node, product, factor)
         bias = self._scaled(node, node.input[2], given.get("beta", 1.0))
         listing.add("Add", [product, bias], [result], node)
 
     def _scaled(self, node: onnx.NodeProto, id: str, factor: float) -> str:
-        if math.isclose(factor, 1.0, rel_tol=0.0, abs_tol=0.0):
+        if _is_one(factor):
             return id
         scaled = self.listing.between(id, id)
         self.listing.add("Scale", [id], [scaled], node, own={"scale": text_of(factor)})

@@ -43,6 +43,8 @@ def overwrite(listing: Listing, ops: list[Op], protected: set[str]) -> None:
         if not listing.enabled("InPlace", op.excluded) or not op.inputs or not op.outputs:
             continue
         for type, operand in _variants(op):
+            if (operand or 0) >= len(op.inputs):
+                continue
             if op.type in op_types.VIEWS or _may_overwrite(listing, storage, op, operand, i):
                 op.type = type
                 for id in op.inputs if operand is None else [op.inputs[operand]]:

@@ -88,7 +88,8 @@ def _key(listing: Listing, op: Op) -> _Key | None:
         key: value for key, value in op.common().items() if key not in ("recomputetype", "schedulePriority", "scope")
     }
     types = tuple(listing.type_of(id) if id else None for id in op.inputs)
-    return (op.type, types, tuple(sorted(op.own.items())), tuple(sorted(place.items())))
+    made = tuple(bool(id) for id in op.outputs)
+    return (op.type, types, made, tuple(sorted(op.own.items())), tuple(sorted(place.items())))
 
 
 def _grown(ops: list[Op], keys: list[_Key | None], places: list[int], taken: set[int]) -> list[range]:
