@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontends/popart/annotations.h"
+#include "frontends/popart/forward_only.h"
 #include "frontends/popart/placement.h"
 #include "frontends/records/import.h"
 #include "frontends/records/program.h"
@@ -33,7 +34,8 @@ bool is_state(std::string_view name) {
 class Anchors {
  public:
   Anchors(const records::GraphRecord& graph, const SessionSettings& settings) : settings_(settings) {
-    for (const auto& input : graph.inputs) known_.insert(input.name);
+    for (const auto& input : graph.inputs) known_inputs_.insert(input.name);
+    known_ = known_inputs_;
     for (const auto& initialiser : graph.initialisers) known_.insert(initialiser.name);
     for (const auto& node : graph.nodes) known_.insert(node.results.begin(), node.results.end());
     known_.erase("");
@@ -44,6 +46,13 @@ class Anchors {
   std::vector<std::string> forward() const {
     std::vector<std::string> names;
     for (const Anchor& anchor : forward_) names.push_back(anchor.tensor);
+    return names;
+  }
+
+  // Names of what the host is to see the gradients of.
+  std::vector<std::string> of_gradients() const {
+    std::vector<std::string> names;
+    for (const Anchor& anchor : gradients_) names.push_back(anchor.tensor.substr(kGradient.size()));
     return names;
   }
 
@@ -85,24 +94,35 @@ class Anchors {
           {anchor.tensor, kAnchorStream + anchor.tensor, anchor.mode, anchor.period});
   }
 
-  // What a later stage reads again of an activation is the activation of the same micro-batch.
+  // What a later stage reads again of an activation or of an input is that of the same micro-batch.
   void add_restored(records::Imported& imported) const {
     for (const Anchor& anchor : restored_) {
-      const auto found = imported.values.find(anchor.tensor.substr(kRestored.size()));
-      if (found == imported.values.end() || found->second->producer() == nullptr)
+      const std::string name = anchor.tensor.substr(kRestored.size());
+      const auto found = imported.values.find(name);
+      ir::Value* value = found == imported.values.end() ? nullptr : found->second;
+      if (value != nullptr && value->producer() == nullptr)
+        value = known_inputs_.contains(name) ? copied(*imported.forward.graph, value) : nullptr;
+      if (value == nullptr)
         throw Error(ErrorCode::kAnchor,
-                    fmt::format("unknown anchor: '{}' restores no activation of the model.",
+                    fmt::format("unknown anchor: '{}' restores no activation and no input of the model.",
                                 quotation(anchor.tensor)));
-      imported.forward.graph->append_output(found->second);
+      imported.forward.graph->append_output(value);
       ForwardGraph::Output& output = imported.forward.outputs.emplace_back();
       output.name = kAnchorStream + anchor.tensor;
-      output.host_dtype = found->second->type().dtype;
+      output.host_dtype = value->type().dtype;
       output.mode = anchor.mode;
       output.period = anchor.period;
     }
   }
 
  private:
+  // A copy of an input, made where the input is read first.
+  static ir::Value* copied(ir::Graph& graph, ir::Value* input) {
+    ir::Builder builder(&graph);
+    if (!input->uses().empty()) builder.settings = input->uses().front().user->settings;
+    return ops::build(builder, "nop", {input});
+  }
+
   void sort(const Anchor& anchor) {
     const std::string& name = anchor.tensor;
     const bool is_training = !settings_.loss.empty();
@@ -137,7 +157,7 @@ class Anchors {
   }
 
   const SessionSettings& settings_;
-  std::set<std::string> known_;
+  std::set<std::string> known_, known_inputs_;
   std::vector<Anchor> forward_, gradients_, states_, restored_, scalings_;
   std::vector<std::pair<Anchor, std::string>> updates_;
 };
@@ -221,6 +241,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   StepOptions step = settings_.step;
   take_annotations(model.graph, settings_);
   const Anchors anchors(model.graph, settings_);
+  model.gradients = anchors.of_gradients();
   model.graph.outputs = anchors.forward();
   model.graph.output_prefix = kAnchorStream;
   step.places = place_nodes(model, settings_);
@@ -246,6 +267,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   step.counts_micro_batches = true;
   if (!settings_.loss.empty()) {
     records::check_loss(imported.loss, settings_.loss, /*may_be_integer=*/true);
+    check_backward_pass(imported.loss);
     step.training = true;
     step.loss = imported.loss;
     if (step.loss_scaling.is_automatic) complete(step.loss_scaling, settings_, imported);

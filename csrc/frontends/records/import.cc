@@ -31,6 +31,7 @@ class ModelImporter {
     state_.graph = graph_;
     state_.forward = &imported.forward;
     state_.is_popart = model.dialect == "popart";
+    state_.gradients = model.gradients;
     state_.import_body = [this](const GraphRecord& record, const std::vector<ir::Type>& inputs) {
       return import_body(record, inputs);
     };

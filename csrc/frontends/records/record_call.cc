@@ -127,6 +127,16 @@ std::string RecordCall::operand_name(int i) {
   return node_.operands[static_cast<size_t>(i)];
 }
 
+// Values that several names have count by any of them.
+bool RecordCall::shows_gradient(int i) {
+  const ir::Value* value = operand(i);
+  return !state_.in_body &&
+         std::any_of(state_.gradients.begin(), state_.gradients.end(), [&](const std::string& name) {
+           const Known* known = values_.find(name);
+           return known != nullptr && known->value == value;
+         });
+}
+
 // --- results
 
 bool RecordCall::has_result(int i) {

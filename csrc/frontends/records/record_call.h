@@ -15,6 +15,7 @@ namespace ipu::frontends::records {
 // the program is for.
 struct ModelState {
   bool is_training = false, is_popart = false;
+  std::vector<std::string> gradients;  // names of values whose gradients the host is to see
   ir::Graph* graph = nullptr;
   ForwardGraph* forward = nullptr;
   ir::Value* seed = nullptr;
@@ -53,6 +54,7 @@ class RecordCall final : public ops::NodeImportCall {
   ConstantPtr constant(int i) override;
   std::string operand_name(int i) override;
   bool is_initialiser(int i) override { return known_operand(i).is_initialiser; }
+  bool shows_gradient(int i) override;
 
   int result_count() override { return static_cast<int>(node_.results.size()); }
   bool has_result(int i) override;

@@ -53,6 +53,7 @@ struct ModelRecord {
   std::string source = "<model>";       // what messages call it: a file name
   std::string dialect = "onnx";         // "popart": operators follow PopART's rules where these differ
   std::map<std::string, int> versions;  // of the domains
+  std::vector<std::string> gradients;   // values of the main graph whose gradients the host is to see
   GraphRecord graph;
 };
 

@@ -40,6 +40,7 @@ class NodeImportCall : public ImportCall {
 
   virtual std::string operand_name(int i) = 0;  // what the model calls it
   virtual bool is_initialiser(int i) = 0;       // whether operand i is one, and may be written
+  virtual bool shows_gradient(int i) = 0;       // whether the host is to see the gradient of operand i
 
   virtual ConstantPtr tensor(std::string_view attribute) = 0;
   virtual std::vector<double> reals(std::string_view attribute) = 0;

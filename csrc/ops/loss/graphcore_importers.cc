@@ -90,8 +90,8 @@ ir::Value* scores_of(NodeImportCall& call, const Classes& c) {
   return reshaped(call, op->operand(0), c.probabilities->type().shape);
 }
 
-// -log of probabilities of at least epsilon. Where these are a softmax the gradient goes to its scores at once: it is
-// then that of the logarithm itself, however small the probability.
+// -log of probabilities of at least epsilon. Where these are a softmax whose own gradient nobody sees, the gradient goes to
+// its scores at once: it is then that of the logarithm itself, however small the probability.
 ir::Value* losses_of(NodeImportCall& call, const Classes& c) {
   const double epsilon = c.probabilities->type().dtype == DType::kF16 ? 6.104e-5 : 1e-7;
   if (flag_of(call, "inputIsLogProbability", false))
@@ -100,7 +100,7 @@ ir::Value* losses_of(NodeImportCall& call, const Classes& c) {
     return call.op("neg",
                    {call.op("log", {call.op("clamp", {at_labels(call, c, p, 0.0)}, {{"min", epsilon}})})});
   };
-  ir::Value* scores = call.is_training() ? scores_of(call, c) : nullptr;
+  ir::Value* scores = call.is_training() && !call.shows_gradient(0) ? scores_of(call, c) : nullptr;
   if (scores == nullptr) return loss(c.probabilities);
   ir::Value* logarithms = call.op("log_softmax", {scores}, {{"dim", int64_t{1}}});
   ir::Value* followed = call.op("neg", {at_labels(call, c, logarithms, 0.0)});

@@ -231,7 +231,7 @@ void import_onnx_batch_norm(NodeImportCall& call) {
   for (int i = 0; i < 2; ++i) {
     ir::Value* next = reshaped(call, call.op("detach", {norm->result(3 + i)}), channels);
     call.set_result(1 + i, next);
-    call.write(3 + i, next);
+    if (!call.is_popart() || call.is_initialiser(3 + i)) call.write(3 + i, next);
     if (!call.has_result(3 + i)) continue;
     ir::Value* saved = call.cast(norm->result(1 + i), x[3 + i]->type().dtype);  // the statistics are f32
     call.set_result(3 + i, reshaped(call, call.op("detach", {saved}), channels));

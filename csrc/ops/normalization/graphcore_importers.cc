@@ -33,7 +33,7 @@ void import_batch_norm(NodeImportCall& call) {
     node_attribute_error(call, fmt::format("has {} outputs; it gives 1 or 5", results));
   if (results == 1) {
     ir::Value* y = call.op("batch_norm_inference", {x[0], x[3], x[4], x[1], x[2]}, {{"eps", eps}});
-    return call.set_result(0, call.is_training() ? refusing_gradient(call, y) : y);
+    return call.set_result(0, forward_only(call, y));
   }
   const ir::Op* norm =
       build_op(call.builder(), "batch_norm", x, {{"eps", eps}, {"momentum", 1.0 - momentum}});

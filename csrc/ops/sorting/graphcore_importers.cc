@@ -1,4 +1,4 @@
-// Importer of ai.graphcore's Sort. It is always stable; no gradient passes it.
+// Importer of ai.graphcore's Sort. It is always stable.
 #include "ops/definition/graphcore_nodes.h"
 
 namespace ipu::ops {
@@ -7,7 +7,7 @@ namespace {
 void import_sort(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
   flag_of(call, "stable", false);
-  ir::Op* sorted = build_op(call.builder(), "sort", std::vector<ir::Value*>{call.op("detach", {x})},
+  ir::Op* sorted = build_op(call.builder(), "sort", std::vector<ir::Value*>{x},
                             {{"dim", axis_of(call, "axis", -1, x->type().shape.size())},
                              {"descending", flag_of(call, "descending", false)}});
   for (int i = 0; i < 2; ++i) call.set_result(i, sorted->result(i));
