@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <vector>
 
@@ -91,15 +92,14 @@ class Annotations {
 
   ir::Recompute recompute(const NodeRecord& node, int64_t type) const {
     if (type == 0) return ir::Recompute::kDefault;
+    if (type == 1) return ir::Recompute::kCheckpoint;
     if (settings_.uses_stages && !settings_.is_explicit)
       throw Error(
           ErrorCode::kOption,
           fmt::format(
-              "recompute annotation in a pipeline: {} has __recompute_output_in_backward_pass {}, and "
-              "enablePipelining is true. Remove the annotation, and set autoRecomputation to "
-              "RecomputationType.Pipeline to recompute.",
-              records::described(node, node.version), type));
-    if (type == 1) return ir::Recompute::kCheckpoint;
+              "recompute annotation in a pipeline: {} is annotated with RecomputeType.Recompute, and enablePipelining is "
+              "true. Remove the annotation, and set autoRecomputation to RecomputationType.Pipeline to recompute.",
+              records::described(node, node.version)));
     if (settings_.step.recomputation != ir::RecomputationMode::kNone && settings_.step.phases.declared < 2)
       throw Error(
           ErrorCode::kOption,
@@ -133,7 +133,14 @@ class Annotations {
   }
 
   // The setting of this op comes before the one of all ops: FLOAT too where all others have f16 partials.
-  static void partials(NodeRecord& node, const std::string& type) {
+  static void partials(NodeRecord& node, const std::string& given) {
+    std::string type = given;
+    std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (type != "HALF" && type != "FLOAT")
+      throw Error(ErrorCode::kOption,
+                  fmt::format("no type of partial sums: setPartialsType says '{}' of {}; there are "
+                              "FLOAT and HALF.",
+                              quotation(given), records::described(node, node.version)));
     node.settings.outline.set(node.type == "MatMul" ? "matmul_partials" : "multi_conv_partials",
                               std::string(type == "HALF" ? "half" : "float"));
   }
@@ -152,7 +159,6 @@ void take_annotations(records::GraphRecord& graph, const SessionSettings& settin
   annotations.take(graph);
   annotations.check_complete(graph, "virtual graph", &ir::Settings::ipu);
   annotations.check_complete(graph, "pipeline stage", &ir::Settings::stage);
-  annotations.check_complete(graph, "execution phase", &ir::Settings::phase);
 }
 
 }  // namespace ipu::frontends::popart

@@ -66,6 +66,7 @@ class Placement {
   void place_phases() {
     require("execution phase", "virtualGraphMode is ExecutionPhases", "builder.executionPhase",
             &ir::Settings::phase);
+    find_phases();
     const int64_t phases = settings_.step.phases.declared;
     for (NodeRecord& node : graph_.nodes) {
       if (!node.settings.phase.has_value()) continue;
@@ -78,6 +79,34 @@ class Placement {
       node.settings.ipu = *node.settings.phase % settings_.phase_groups;
     }
     check_flow("execution phase", &ir::Settings::phase);
+  }
+
+  // A node without a phase is in the last one that it reads from, else in the first one of its readers.
+  void find_phases() {
+    std::vector<NodeRecord>& nodes = graph_.nodes;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].settings.phase.has_value() || !is_placed(nodes[i])) continue;
+      for (const std::string& name : reads_[i]) {
+        const auto at = producers_.find(name);
+        if (at == producers_.end() || !at->second->settings.phase.has_value()) continue;
+        nodes[i].settings.phase = std::max(nodes[i].settings.phase.value_or(0), *at->second->settings.phase);
+      }
+    }
+    std::map<std::string, int> first;  // phase of the first reader, by name
+    for (size_t i = nodes.size(); i-- > 0;) {
+      std::optional<int>& phase = nodes[i].settings.phase;
+      if (!is_placed(nodes[i])) continue;
+      if (!phase.has_value()) {
+        for (const std::string& result : nodes[i].results)
+          if (const auto at = first.find(result); at != first.end())
+            phase = std::min(phase.value_or(at->second), at->second);
+        phase = phase.value_or(0);
+      }
+      for (const std::string& name : reads_[i]) {
+        const auto [at, is_new] = first.try_emplace(name, *phase);
+        at->second = std::min(at->second, *phase);
+      }
+    }
   }
 
   void place_stages() {
@@ -97,6 +126,7 @@ class Placement {
     check_stages();
     check_flow("pipeline stage", &ir::Settings::stage);
     check_sharing();
+    if (settings_.uses_virtual_graphs && !settings_.finds_virtual_graphs) check_callees();
     check_fill();
   }
 
@@ -164,27 +194,48 @@ class Placement {
     }
   }
 
-  // In a pipeline what comes from the host goes to one IPU, and a variable lives on one.
+  // What runs in a callee runs where the call does, and says so.
+  void check_callees() const {
+    for (const NodeRecord& node : graph_.nodes)
+      if (node.type == "Call" && node.settings.ipu.has_value())
+        for (const auto& [name, callee] : node.subgraphs) check_callee(node, callee);
+  }
+
+  static void check_callee(const NodeRecord& call, const GraphRecord& callee) {
+    const int ipu = *call.settings.ipu;
+    for (const NodeRecord& node : callee.nodes) {
+      if (is_placed(node) && node.settings.ipu != ipu)
+        throw Error(
+            ErrorCode::kOption,
+            fmt::format(
+                "a callee on another virtual graph: {} is on virtual graph {}, and {} of its callee {}. In a "
+                "pipeline all operators of a callee are on the virtual graph of the call: set it with "
+                "virtualGraph of the callee's builder.",
+                shown(call), ipu, shown(node),
+                node.settings.ipu.has_value() ? fmt::format("is on {}", *node.settings.ipu) : "on none"));
+      for (const auto& [name, inner] : node.subgraphs) check_callee(call, inner);
+    }
+  }
+
+  // In a pipeline a variable lives on one IPU. What comes from the host is passed on.
   void check_sharing() const {
-    std::map<std::string, const char*> outer;
-    for (const GraphRecord::Input& input : graph_.inputs) outer[input.name] = "the input";
+    std::set<std::string> variables;
     for (const GraphRecord::Initialiser& initialiser : graph_.initialisers)
-      if (initialiser.trained || initialiser.is_variable) outer[initialiser.name] = "the variable";
+      if (initialiser.trained || initialiser.is_variable) variables.insert(initialiser.name);
     std::map<std::string, const NodeRecord*> readers;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const NodeRecord& node = graph_.nodes[i];
       if (!node.settings.ipu.has_value()) continue;
       for (const std::string& name : reads_[i]) {
-        const auto kind = outer.find(name);
-        if (kind == outer.end()) continue;
+        if (!variables.contains(name)) continue;
         const NodeRecord& other = *readers.try_emplace(name, &node).first->second;
         if (*other.settings.ipu == *node.settings.ipu) continue;
         throw Error(
             ErrorCode::kOption,
-            fmt::format("read on two virtual graphs of a pipeline: {} '{}' is read by {} on virtual graph {} "
-                        "and by {} on {}. Put its readers on one virtual graph.",
-                        kind->second, quotation(name), shown(other), *other.settings.ipu, shown(node),
-                        *node.settings.ipu));
+            fmt::format(
+                "read on two virtual graphs of a pipeline: the variable '{}' is read by {} on virtual graph {} "
+                "and by {} on {}. Put its readers on one virtual graph.",
+                quotation(name), shown(other), *other.settings.ipu, shown(node), *node.settings.ipu));
       }
     }
   }

@@ -90,8 +90,13 @@ def mark_recomputation(listing: Listing) -> None:
             op.recompute = "Recompute" if "Normalization" in op.type else "Checkpoint"
     elif mode is RecomputationType["RecomputeAll"] or mode is RecomputationType["Pipeline"]:
         behind = _behind_last_checkpoint(leads) if not listing.options.explicitRecomputation else set()
-        for op in free:
-            op.recompute = "Checkpoint" if id(op) in behind else "Recompute"
+        last = max((op.place[1] or 0 for op in leads), default=0)
+        is_pipeline = mode is RecomputationType["Pipeline"]
+        for op in free:  # the stages of a pipeline before the last compute what follows a checkpoint again
+            is_last = op.place[1] in (None, last)
+            is_kept = is_last and listing.options.explicitRecomputation if is_pipeline else False
+            is_kept = is_kept or id(op) in behind and (is_last or not is_pipeline)
+            op.recompute = "Checkpoint" if is_kept else "Recompute"
 
 
 def _given(op: Op) -> int:
@@ -172,8 +177,9 @@ def clone_recomputed(listing: Listing) -> None:
             inputs = [f"{operand}__re" if operand in makers else operand for operand in op.inputs]
             outputs = [listing.make(f"{result}__re", result) for result in op.outputs]
             place = (op.place[0], reader.place[1], reader.place[2])
+            again_as = "Checkpoint" if op.type in op_types.VIEWS else "Recomputed"
             clone = dataclasses.replace(
-                op, inputs=inputs, outputs=outputs, recompute="Recomputed", place=place, is_forward=False
+                op, inputs=inputs, outputs=outputs, recompute=again_as, place=place, is_forward=False
             )
             ops.append(clone)
         return f"{id}__re" if id in makers else id
@@ -188,9 +194,12 @@ def clone_recomputed(listing: Listing) -> None:
 
 
 def repeat_views(listing: Listing, is_apart: Callable[[Op, Op], bool]) -> None:
-    """An op that reads a view made apart from it makes the view by itself: only what is looked at has to be kept or brought."""
+    """An op that reads a view made apart from it makes the view by itself: only what is looked at has to be kept or brought,
+    unless the view is said to be kept."""
     views = {
-        op.outputs[0]: op for op in listing.ops if op.type in op_types.VIEWS and len(op.inputs) == 1 == len(op.outputs)
+        op.outputs[0]: op
+        for op in listing.ops
+        if op.type in op_types.VIEWS and len(op.inputs) == 1 == len(op.outputs) and not _given(op)
     }
     again: dict[tuple[str, tuple[int | None, ...]], str] = {}
     ops: list[Op] = []
@@ -214,9 +223,26 @@ def repeat_views(listing: Listing, is_apart: Callable[[Op, Op], bool]) -> None:
     listing.ops = ops
 
 
+def _run_together(listing: Listing) -> dict[int | None, int]:
+    """Stage -> number of those that run, where consecutive stages on one virtual graph are one."""
+    graphs = {op.place[1]: op.place[0] for op in listing.ops if op.place[1] is not None and op.type != "IpuCopy"}
+    merged: dict[int | None, int] = {}
+    before: tuple[int | None, int] | None = None
+    for stage in sorted(stage for stage in graphs if stage is not None):
+        number = 0 if before is None else before[1] + (before[0] != graphs[stage])
+        merged[stage], before = number, (graphs[stage], number)
+    return merged
+
+
 def stash(listing: Listing) -> None:
     """Pipelines: what a later stage of the same virtual graph reads is put aside and read back there."""
-    repeat_views(listing, lambda view, reader: view.place[1] != reader.place[1])
+    merged = _run_together(listing)
+
+    def stage_of(maker: Op) -> int:
+        """The stage in which what an op makes is there: a copied one is there one stage after the copy."""
+        return merged.get(maker.place[1], 0) + (maker.type == "IpuCopy")
+
+    repeat_views(listing, lambda view, reader: merged.get(view.place[1]) != merged.get(reader.place[1]))
     made = {id: op for op in listing.ops if op.place[1] is not None for id in op.outputs}
     for op in listing.ops:  # an input is there from the stage of its first reader on
         for read in op.inputs:
@@ -244,7 +270,7 @@ def stash(listing: Listing) -> None:
         return found
 
     for op in listing.ops:
-        stage = op.place[1]
+        stage = merged.get(op.place[1])
         for i, tensor in enumerate(op.inputs):
             maker = made.get(tensor)
             if (
@@ -255,7 +281,7 @@ def stash(listing: Listing) -> None:
                 and op.type == "IpuCopy"
             ):
                 continue
-            from_stage = _stage_of(maker)
+            from_stage = stage_of(maker)
             if from_stage >= stage:
                 continue
             for source in sources(tensor):
@@ -263,9 +289,9 @@ def stash(listing: Listing) -> None:
                 if source not in stashed:
                     stashed.add(source)
                     listing.make(buffer, source, (0, *listing.shape(source)))
-                    place = (op.place[0], from_stage, None)
+                    place = (op.place[0], (maker.place[1] or 0) + (maker.type == "IpuCopy"), None)
                     behind[id(made[source])] += _stashing(listing, source, buffer, place)
-                depth = max(listing.shape(buffer)[0], stage - _stage_of(made[source]))
+                depth = max(listing.shape(buffer)[0], stage - stage_of(made[source]))
                 listing.make(buffer, source, (depth, *listing.shape(source)))
                 if (source, stage) not in restored:
                     restored.add((source, stage))
@@ -308,12 +334,6 @@ def _position(listing: Listing, buffer: str) -> str:
     name = f"Counter___{buffer}"
     listing.types[name], listing.kinds[name] = ("UINT32", (1,)), "constant"
     return name
-
-
-def _stage_of(maker: Op) -> int:
-    """The stage in which what an op makes is there: a copied one is there one stage after the copy."""
-    stage = maker.place[1] or 0
-    return stage + 1 if maker.type == "IpuCopy" else stage
 
 
 def add_streams(listing: Listing) -> None:
