@@ -10,6 +10,7 @@ import onnx
 import onnx.checker
 from google.protobuf.message import DecodeError
 
+from ipu_core.onnx_files import texts_that_are_none
 from popart._impl.builder import allowances, external_files, protos
 from popart._impl.exceptions import popart_exception
 
@@ -40,27 +41,13 @@ def load(model: bytes | str | os.PathLike, checked: bool = True) -> tuple[onnx.M
         raise popart_exception(f"{source} is no ONNX model: {error}") from error
     if not proto.ir_version and not proto.HasField("graph"):
         raise popart_exception(f"{source} is no ONNX model: it holds no graph")
-    _check_texts(proto, source)
+    for what, text in texts_that_are_none(proto):
+        raise popart_exception(f"{source} is no ONNX model: a {what} in it is {text!r}, which is no UTF-8")
     check_versions(proto, source)
     if checked:
         check(proto)
     external_files.check(proto.graph, folder)
     return proto, data
-
-
-def _check_texts(message: Any, source: str) -> None:
-    """Raises popart_exception where a text of a message, or of one inside it, is not UTF-8: protobuf gives bytes for it."""
-    for field, value in message.ListFields():
-        is_repeated = hasattr(value, "__len__") and not isinstance(value, (str, bytes))
-        if field.message_type is not None:
-            for inner in value if is_repeated else (value,):
-                _check_texts(inner, source)
-        elif field.type == field.TYPE_STRING:
-            for text in value if is_repeated else (value,):
-                if isinstance(text, bytes):
-                    raise popart_exception(
-                        f"{source} is no ONNX model: a {field.name} in it is {text!r}, which is no UTF-8"
-                    )
 
 
 def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str, str | None]:
@@ -71,8 +58,11 @@ def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str, str | None]
         return model, f"a value of {len(model)} bytes", None
     name = os.fspath(model)
     if "\0" not in name and os.path.isfile(name):
-        with open(name, "rb") as file:
-            return file.read(), f"file '{name}'", os.path.dirname(os.path.abspath(name))
+        try:
+            with open(name, "rb") as file:
+                return file.read(), f"file '{name}'", os.path.dirname(os.path.abspath(name))
+        except OSError as error:
+            raise popart_exception(f"file '{name}' cannot be read: {error}") from error
     try:
         shown = name if len(name) < 200 else name[:200] + "..."
         return name.encode("latin-1"), f"'{shown}', which is no file,", None
@@ -100,7 +90,24 @@ def check(proto: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(copy)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter where its text quotes odd bytes
-        raise RuntimeError(f"the ONNX checker refuses the model: {error}") from error
+        raise RuntimeError(f"the ONNX checker refuses the model: {_culprit(copy, str(error))}{error}") from error
+
+
+def _culprit(proto: onnx.ModelProto, message: str) -> str:
+    """Whose type or data the checker has that message for, where it does not say so: "output 'y': "."""
+    graph = proto.graph
+    for kind, parts, check_part in (
+        ("input", graph.input, onnx.checker.check_value_info),
+        ("output", graph.output, onnx.checker.check_value_info),
+        ("initialiser", graph.initializer, onnx.checker.check_tensor),
+    ):
+        for part in parts:
+            try:
+                check_part(part)
+            except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
+                if message.startswith(str(error).splitlines()[0]):
+                    return f"{kind} '{part.name}': "
+    return ""
 
 
 def _shorten_domains(model: onnx.ModelProto) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,23 @@ class SavedModel:
                 new.write(data)
                 _refer(tensor, target, begin, len(data))
         self.data = model.SerializeToString()
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Writes a regular file, whole: a pipe would be waited for, and a device keeps nothing.
+
+    Raises:
+        popart_runtime_error: the file cannot be opened or written, or is something else.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        with open(descriptor, "wb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise popart_runtime_error(f"the model cannot be written to '{path}': it is no regular file")
+            file.truncate()
+            file.write(data)
+    except (OSError, ValueError) as error:  # the latter for a name with a zero in it
+        raise popart_runtime_error(f"the model cannot be written to '{path}': {error}") from error
 
 
 def _entries(tensor: onnx.TensorProto) -> dict[str, str]:

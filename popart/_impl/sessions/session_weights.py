@@ -7,7 +7,7 @@ from typing import Any
 
 from popart._impl.builder import external_files
 from popart._impl.exceptions import popart_runtime_error
-from popart._impl.sessions.saved_model import saved_states
+from popart._impl.sessions.saved_model import saved_states, write_file
 
 
 class SessionWeights:
@@ -85,7 +85,8 @@ class SessionWeights:
         """Writes the model with the device's values of its initialisers, and the states of the optimizer, to a file.
 
         Raises:
-            popart_runtime_error: the session is not prepared, or a file of tensors cannot be opened.
+            popart_runtime_error: the session is not prepared, a file of tensors cannot be opened, or the model cannot be
+                written: its folder is not there, or something else than a regular file goes by the name.
         """
         if self._native is None:
             raise popart_runtime_error("modelToHost: the device is not prepared; call prepareDevice first")
@@ -103,8 +104,7 @@ class SessionWeights:
             values = {name: weights.in_model(name) for name in weights.ids if name in weights.values}
             states = {name: weights.in_model(name) for name in saved_states(weights.states)}
         data = self._saved.bytes_with(values, states)
-        with open(os.fspath(fn), "wb") as file:
-            file.write(data)
+        write_file(os.fspath(fn), data)
         self._saved.with_states_of(data)
 
     def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:

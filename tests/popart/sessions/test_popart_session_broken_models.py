@@ -1,10 +1,13 @@
 """Models that sessions and builders refuse, and with what: the process goes on, and a good model runs afterwards."""
 
 import os
+import random
 
 import numpy as np
 import onnx
 import pytest
+from changed_models import changed
+from google.protobuf.message import EncodeError
 from onnx import TensorProto, helper
 from popart_session_models import identity, inference, linear, step, training
 
@@ -57,11 +60,45 @@ RULES_OF_ONNX = {  # what the checker says, and what sessions do, which do not a
 }
 
 
+def an_output_without_a_shape():
+    made = proto()
+    made.graph.output.append(onnx.helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return made
+
+
+def an_input_without_a_shape():
+    made = proto()
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    return made
+
+
+def an_output_without_a_type():
+    made = proto()
+    made.graph.output.add(name="y")
+    return made
+
+
+TYPES_OF_VALUES = {
+    "an output without a shape": (an_output_without_a_shape, "output 'y': Field 'shape' of 'type' is required"),
+    "an input without a shape": (an_input_without_a_shape, "input 'x': Field 'shape' of 'type' is required"),
+    "an output without a type": (an_output_without_a_type, "output 'y': Field 'type' of 'value_info'"),
+}
+
+
 @pytest.mark.parametrize("make", [popart.Builder, popart.GraphTransformer])
 @pytest.mark.parametrize("case", RULES_OF_ONNX)
 def test_what_breaks_rules_of_onnx_is_a_runtime_error(case, make):
     build, message, _ = RULES_OF_ONNX[case]
     with pytest.raises(RuntimeError, match=f"checker refuses the model.*{message}") as raised:
+        make(build().SerializeToString())
+    assert raised.type is RuntimeError
+
+
+@pytest.mark.parametrize("make", [popart.Builder, popart.GraphTransformer])
+@pytest.mark.parametrize("case", TYPES_OF_VALUES)
+def test_the_checker_names_the_value_whose_type_is_wrong(case, make):
+    build, message = TYPES_OF_VALUES[case]
+    with pytest.raises(RuntimeError, match=f"checker refuses the model: {message}") as raised:
         make(build().SerializeToString())
     assert raised.type is RuntimeError
 
@@ -292,3 +329,71 @@ def test_names_inside_a_builder_that_are_not_there():
     x = builder.addInputTensor("FLOAT", [2], "x")
     with pytest.raises(popart.popart_exception, match="nothing"):
         builder.aiOnnx.add([x, "nothing"])
+
+
+# --- the other ways in and out of a session
+
+
+@pytest.mark.timeout(60)  # a pipe that is waited for would hang
+def test_a_model_is_written_to_regular_files_alone(tmp_path):
+    session, pipe = training(linear(W)), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, message in (
+        (tmp_path / "none" / "model.onnx", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+        (pipe, "No such device or address"),
+        ("/dev/null", "it is no regular file"),
+        ("a\0b", "embedded null byte"),
+        ("", "No such file or directory"),
+    ):
+        with pytest.raises(popart.popart_runtime_error, match=f"the model cannot be written to '.*': .*{message}"):
+            session.modelToHost(path)
+    session.modelToHost(tmp_path / "model.onnx")
+    session.modelToHost(tmp_path / "model.onnx")  # a file that is there is written anew
+    assert onnx.load(tmp_path / "model.onnx").graph.node[0].op_type == "MatMul"
+
+
+def two_initialisers_of_one_name():
+    made = proto()
+    made.graph.initializer.append(made.graph.initializer[0])
+    return made.SerializeToString()
+
+
+def an_open_size():
+    made = proto()
+    made.graph.initializer[0].dims[1] = -1
+    return made.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (two_initialisers_of_one_name, "w initializer name is not unique"),
+        (an_open_size, "'w' has 12 elements, but its shape .*-1"),
+    ],
+)
+def test_initialisers_that_cannot_be_meant_are_refused_everywhere(make, message):
+    session = training(linear(W))
+    for read in (inference, training, session.resetHostWeights):
+        with pytest.raises((popart.popart_exception, RuntimeError), match=message):
+            read(make())
+
+
+def test_changed_models_are_refused_by_the_exceptions_of_popart():
+    data, session = linear(W), training(linear(W))
+    counts = {"taken": 0, "refused": 0}
+    for seed in range(80):
+        try:
+            broken = changed(random.Random(seed), data)
+        except (EncodeError, ValueError):
+            continue  # no such message can be written
+        for read in (session.resetHostWeights, lambda model: inference(model, prepare=False)):
+            try:
+                read(broken)
+                counts["taken"] += 1
+            except popart.popart_exception:
+                counts["refused"] += 1
+            except RuntimeError as error:
+                assert type(error) is RuntimeError  # the checker of ONNX
+                counts["refused"] += 1
+    assert counts["taken"] > 20 and counts["refused"] > 20
