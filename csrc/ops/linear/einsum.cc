@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -27,7 +28,7 @@ struct Equation {
 constexpr std::string_view kEllipsis = "0123456789";
 
 // The letters of one operand of `rank` dimensions.
-std::string letters_of(AtenImportCall& call, std::string text, size_t rank) {
+std::string letters_of(ImportCall& call, std::string text, size_t rank) {
   const size_t dots = text.find("...");
   if (dots != std::string::npos) {
     const size_t named = text.size() - 3;
@@ -39,7 +40,7 @@ std::string letters_of(AtenImportCall& call, std::string text, size_t rank) {
   return text;
 }
 
-Equation parse(AtenImportCall& call, std::string text, const std::vector<ir::Value*>& tensors) {
+Equation parse(ImportCall& call, std::string text, const std::vector<ir::Value*>& tensors) {
   std::erase(text, ' ');
   const size_t arrow = text.find("->");
   std::string left = text.substr(0, arrow);
@@ -76,7 +77,7 @@ Equation parse(AtenImportCall& call, std::string text, const std::vector<ir::Val
 }
 
 // A letter that stands twice in one operand names the diagonal of the two dimensions.
-Labeled without_repeats(AtenImportCall& call, Labeled x) {
+Labeled without_repeats(ImportCall& call, Labeled x) {
   for (size_t first = 0; first < x.letters.size(); ++first) {
     for (size_t second; (second = x.letters.find(x.letters[first], first + 1)) != std::string::npos;) {
       const Shape shape = x.value->type().shape;
@@ -106,7 +107,7 @@ Labeled without_repeats(AtenImportCall& call, Labeled x) {
 }
 
 // Sizes of 1 stretch: the dimensions of such letters are dropped where another operand has more.
-Labeled without_stretched(AtenImportCall& call, const Labeled& x, const std::map<char, int64_t>& sizes) {
+Labeled without_stretched(ImportCall& call, const Labeled& x, const std::map<char, int64_t>& sizes) {
   Labeled y{x.value, ""};
   Shape shape;
   for (size_t d = 0; d < x.letters.size(); ++d) {
@@ -121,14 +122,14 @@ Labeled without_stretched(AtenImportCall& call, const Labeled& x, const std::map
   return y;
 }
 
-Labeled permuted(AtenImportCall& call, const Labeled& x, const std::string& letters) {
+Labeled permuted(ImportCall& call, const Labeled& x, const std::string& letters) {
   std::vector<int64_t> perm;
   for (const char letter : letters) perm.push_back(static_cast<int64_t>(x.letters.find(letter)));
   return {transposed(call, x.value, perm), letters};
 }
 
 // Sums out the letters of x that nobody else needs.
-Labeled summed(AtenImportCall& call, const Labeled& x, const std::string& needed) {
+Labeled summed(ImportCall& call, const Labeled& x, const std::string& needed) {
   std::vector<int64_t> dims;
   std::string rest;
   for (size_t d = 0; d < x.letters.size(); ++d) {
@@ -141,8 +142,17 @@ Labeled summed(AtenImportCall& call, const Labeled& x, const std::string& needed
   return {call.op("reduce_sum", {x.value}, {{"dims", dims}, {"keep_dims", false}}), rest};
 }
 
-Labeled contracted(AtenImportCall& call, const Labeled& left, const Labeled& right,
-                   const std::string& needed) {
+// a [batch, rows, inner] times b [batch, inner, columns]. Products of matrices are of reals alone; integers are
+// multiplied element by element and summed.
+ir::Value* product(ImportCall& call, ir::Value* a, ir::Value* b) {
+  if (is_floating_point(a->type().dtype)) return call.op("matmul", {a, b});
+  const Shape &left = a->type().shape, &right = b->type().shape;
+  ir::Value* each = call.op("mul", {reshaped(call, a, {left[0], left[1], left[2], 1}),
+                                    reshaped(call, b, {right[0], 1, right[1], right[2]})});
+  return call.op("reduce_sum", {each}, {{"dims", Shape{2}}, {"keep_dims", false}});
+}
+
+Labeled contracted(ImportCall& call, const Labeled& left, const Labeled& right, const std::string& needed) {
   const Labeled a = summed(call, left, right.letters + needed),
                 b = summed(call, right, left.letters + needed);
   std::string batch, rows, columns, inner;
@@ -160,42 +170,59 @@ Labeled contracted(AtenImportCall& call, const Labeled& left, const Labeled& rig
   };
   const Shape a_shape{extent(batch), extent(rows), extent(inner)},
       b_shape{extent(batch), extent(inner), extent(columns)};
-  ir::Value* y =
-      call.op("matmul", {reshaped(call, permuted(call, a, batch + rows + inner).value, a_shape),
-                         reshaped(call, permuted(call, b, batch + inner + columns).value, b_shape)});
+  ir::Value* y = product(call, reshaped(call, permuted(call, a, batch + rows + inner).value, a_shape),
+                         reshaped(call, permuted(call, b, batch + inner + columns).value, b_shape));
   Shape shape;
   for (const char letter : batch + rows + columns)
     shape.push_back(a.has(letter) ? a.size(letter) : b.size(letter));
   return {reshaped(call, y, shape), batch + rows + columns};
 }
 
-void import_einsum(AtenImportCall& call) {
-  const std::vector<ir::Value*> tensors = call.tensors("tensors");
-  const Equation equation = parse(call, call.text("equation"), tensors);
+// The result of an equation, with its letters in their order.
+ir::Value* einsum(ImportCall& call, const std::string& text, const std::vector<ir::Value*>& tensors) {
+  const Equation equation = parse(call, text, tensors);
   std::vector<Labeled> operands;
   std::map<char, int64_t> sizes;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    operands.push_back(
-        without_repeats(call, {call.cast(tensors[i], call.result_type(0).dtype), equation.inputs[i]}));
+    operands.push_back(without_repeats(call, {tensors[i], equation.inputs[i]}));
     for (const char letter : operands.back().letters) {
       int64_t& size = sizes.try_emplace(letter, 1).first->second;
       if (size == 1) size = operands.back().size(letter);
     }
   }
   for (Labeled& operand : operands) operand = without_stretched(call, operand, sizes);
+  for (const char letter : equation.output)
+    if (!sizes.contains(letter))
+      call.unsupported(fmt::format("letter '{}' of the result, which no operand has", letter));
   Labeled result = operands[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     std::string needed = equation.output;
     for (size_t j = i + 1; j < operands.size(); ++j) needed += operands[j].letters;
     result = contracted(call, result, operands[i], needed);
   }
-  result = summed(call, result, equation.output);
-  call.set_result(0,
-                  reshaped(call, permuted(call, result, equation.output).value, call.result_type(0).shape));
+  return permuted(call, summed(call, result, equation.output), equation.output).value;
+}
+
+void import_einsum(AtenImportCall& call) {
+  std::vector<ir::Value*> tensors = call.tensors("tensors");
+  const ir::Type type = call.result_type(0);
+  for (ir::Value*& tensor : tensors) tensor = call.cast(tensor, type.dtype);
+  call.set_result(0, reshaped(call, einsum(call, call.text("equation"), tensors), type.shape));
+}
+
+void import_onnx_einsum(NodeImportCall& call) {
+  std::vector<ir::Value*> tensors;
+  for (int i = 0; i < call.operand_count(); ++i) tensors.push_back(call.operand(i));
+  if (tensors.empty()) call.operand(0);  // says that it is missing
+  ir::Value* y = einsum(call, call.text("equation"), tensors);
+  call.set_result(0, y == tensors[0] ? call.op("nop", {y}) : y);
 }
 
 struct EinsumRegistrations {
-  EinsumRegistrations() { register_aten_importer("einsum", import_einsum); }
+  EinsumRegistrations() {
+    register_aten_importer("einsum", import_einsum);
+    register_onnx_importer("Einsum", {12}, import_onnx_einsum);
+  }
 };
 const EinsumRegistrations einsum_registrations;
 
