@@ -58,7 +58,6 @@ void import_average_pool(NodeImportCall& call) {
     if (dilation != 1) call.unsupported(fmt::format("dilations {}", to_string(pool.window.dilations)));
   if (!pool.ceil_padding.empty()) pool.attributes.set("ceil_padding", pool.ceil_padding);
   const bool counts_padding = call.version() >= 7 && call.integer("count_include_pad", 0) == 1;
-  if (counts_padding && call.is_popart()) call.unsupported("count_include_pad=1");
   pool.attributes.set("count_include_pad", counts_padding);
   call.set_result(0, pooled(call, "avg_pool", pool.x, pool.attributes));
 }

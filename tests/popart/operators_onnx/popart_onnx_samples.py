@@ -298,6 +298,7 @@ MOVES = [
     Case("Expand", [SMALL[:, :1], ints(2, 1, 3)], lambda x, s: np.broadcast_to(x, (2, 2, 3)), (8, 11), (0,)),
     Case("Gather", [X, np.int32([[0, 2], [1, 1]])], lambda x, i: np.take(x, i, 1), trained=(0,), f16=True, axis=1),
     Case("Gather", [X, np.int64(1)], lambda x, i: x[1]),
+    Case("Gather", [X, Stated(np.int64([[-1, 0], [3, -4]]))], lambda x, i: np.take(x, i, 2), trained=(0,), axis=2),
     *(
         Case(
             kind,
@@ -580,6 +581,19 @@ NETWORKS = [
         trained=(0,),
         kernel_shape=[2, 2],
         pads=[1, 1, 1, 1],
+    ),
+    *(
+        Case(
+            "AveragePool",
+            [IMAGE],
+            t(lambda x, p=pad: torch.nn.functional.avg_pool2d(x, 2, 1, p)),
+            (7, 11),
+            (0,),
+            kernel_shape=[2, 2],
+            pads=[pad] * 4,
+            count_include_pad=1,
+        )
+        for pad in (0, 1)
     ),
     Case(
         "AveragePool",

@@ -20,7 +20,6 @@ def stated(*values):
 
 
 REFUSED = [
-    ("AveragePool", [IMAGE], 11, {"kernel_shape": [2, 2], "count_include_pad": 1}, "count_include_pad=1"),
     ("MaxPool", [IMAGE], 11, {"kernel_shape": [2, 2], "dilations": [2, 2]}, r"dilations \[2,2\]"),
     ("MaxPool", [IMAGE], 11, {"kernel_shape": [2, 2], "storage_order": 1}, "storage_order=1"),
     ("BatchNormalization", [X[0], *[normal(4)] * 4], 9, {}, "at least three"),
