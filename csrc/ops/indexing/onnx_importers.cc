@@ -7,16 +7,48 @@
 namespace ipu::ops {
 namespace {
 
+// Checks places that the model states in dimensions of `extents` (the last dimension of operand i has one place
+// for each, unless `extents` is one). Returns whether some of them count from the end.
+bool check_places(NodeImportCall& call, int i, const Shape& extents) {
+  const ConstantPtr stated = call.constant(i);
+  if (stated == nullptr) return false;
+  bool from_end = false;
+  const std::vector<int64_t> places = integers_of(*stated);
+  for (size_t n = 0; n < places.size(); ++n) {
+    const int64_t extent = extents[n % extents.size()];
+    if (places[n] < -extent || places[n] >= extent)
+      throw Error(
+          ErrorCode::kTypeMismatch,
+          fmt::format("index out of range: {} has index {} at position {} of '{}'; there are {} elements.",
+                      call.described(), places[n], n, call.operand_name(i), extent));
+    from_end = from_end || places[n] < 0;
+  }
+  return from_end;
+}
+
+bool check_places(NodeImportCall& call, int i, int64_t extent) {
+  return check_places(call, i, Shape{extent});
+}
+
 // Slices of x along one dimension, in the shape of the indices, which count from the end when negative.
 void import_gather(NodeImportCall& call) {
   require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1);
   const Shape from = x->type().shape, places = index->type().shape;
   const int64_t axis = axis_of(call, "axis", 0, from.size());
+  const bool from_end = check_places(call, 1, from[axis]);
   ir::Value* flat = nullptr;
   if (call.is_popart()) {
     // Places that are not there give any element, and no error.
-    flat = call.op("clamp", {call.cast(index, DType::kI32)},
+    flat = call.cast(index, DType::kI32);
+    if (from_end) {
+      const auto number = [&](int64_t value) {
+        return call.builder().scalar(DType::kI32, static_cast<double>(value));
+      };
+      flat = call.op("where",
+                     {call.op("less", {flat, number(0)}), call.op("add", {flat, number(from[axis])}), flat});
+    }
+    flat = call.op("clamp", {flat},
                    {{"min", 0.0}, {"max", static_cast<double>(std::max<int64_t>(from[axis] - 1, 0))}});
   } else {
     flat = index_from_front(call, index, from[axis]);
@@ -32,6 +64,7 @@ void import_gather_elements(NodeImportCall& call) {
   require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1);
   const int64_t axis = axis_of(call, "axis", 0, x->type().shape.size());
+  check_places(call, 1, x->type().shape[axis]);
   index = index_from_front(call, index, x->type().shape[axis]);
   call.set_result(0, call.op("gather", {x, index}, {{"dim", axis}}));
 }
@@ -47,6 +80,16 @@ ir::Value* used_updates(NodeImportCall& call, ir::Value* updates, const Shape& i
   return updates;
 }
 
+// x with `updates` put, or combined with what is there (from version 16 on), at places along `dim`.
+ir::Value* scattered(NodeImportCall& call, ir::Value* x, ir::Value* index, ir::Value* updates, int64_t dim) {
+  const std::string word = call.version() >= 16 ? call.text("reduction", "none") : "none";
+  if (word == "add") return call.op("scatter_add", {x, index, updates}, {{"dim", dim}});
+  const std::string mode = word == "none" ? "assign" : word == "mul" ? "multiply" : word;
+  if (mode != "assign" && mode != "multiply" && mode != "max" && mode != "min")
+    call.unsupported("reduction '" + word + "'");
+  return call.op("scatter", {x, index, updates}, {{"dim", dim}, {"mode", mode}});
+}
+
 void import_scatter(NodeImportCall& call) {
   require_integers(call, 1, "indices");
   ir::Value *x = call.operand(0), *index = call.operand(1), *updates = call.operand(2);
@@ -57,8 +100,74 @@ void import_scatter(NodeImportCall& call) {
                 fmt::format("shape mismatch: {} has indices {} and updates {}; {}.", call.described(),
                             to_string(index->type().shape), to_string(updates->type().shape),
                             call.is_popart() ? "updates are as large or larger" : "they are equal"));
+  check_places(call, 1, x->type().shape[axis]);
   index = index_from_front(call, index, x->type().shape[axis]);
-  call.set_result(0, call.op("scatter", {x, index, updates}, {{"dim", axis}}));
+  call.set_result(0, scattered(call, x, index, updates, axis));
+}
+
+// The last dimension of the index says where: [..., k] names slices of the first k dimensions of x behind the
+// `batch` ones, which x and index share. Places of slices of x reshaped to [slices, rest...], in one row.
+struct Slices {
+  ir::Value *x, *index;
+  Shape named, rest;  // what the index has in front of its last dimension; dimensions of a slice
+};
+Slices named_slices(NodeImportCall& call, size_t batch) {
+  require_integers(call, 1, "indices");
+  ir::Value *x = call.operand(0), *index = call.operand(1);
+  const Shape &from = x->type().shape, &places = index->type().shape;
+  const size_t k = places.empty() ? 0 : static_cast<size_t>(places.back());
+  const bool shares = batch < places.size() && batch <= from.size() &&
+                      std::equal(from.begin(), from.begin() + static_cast<int64_t>(batch), places.begin());
+  if (k < 1 || !shares || batch + k > from.size())
+    throw Error(
+        ErrorCode::kTypeMismatch,
+        fmt::format("shape mismatch: {} of {} has indices {} with {} batch dimensions; the last dimension of "
+                    "the indices names a place in each of the dimensions behind these.",
+                    call.described(), to_string(from), to_string(places), batch));
+  const auto last = from.begin() + static_cast<int64_t>(batch + k);
+  Slices s{x, nullptr, Shape(places.begin(), places.end() - 1), Shape(last, from.end())};
+  const Shape sizes(from.begin(), last);
+  check_places(call, 1, Shape(from.begin() + static_cast<int64_t>(batch), last));
+  const int64_t count = element_count(s.named);
+  std::vector<ir::Value*> each;
+  for (size_t d = 0; d < batch; ++d) {
+    Shape column(s.named.size(), 1);
+    column[d] = s.named[d];
+    ir::Value* number = call.op("iota", {}, {{"shape", Shape{s.named[d]}}, {"dtype", DType::kI32}});
+    each.push_back(reshaped(call, expanded(call, reshaped(call, number, column), s.named), {count}));
+  }
+  ir::Value* rows = reshaped(call, call.cast(index, DType::kI32), {count, static_cast<int64_t>(k)});
+  for (size_t d = 0; d < k; ++d)
+    each.push_back(reshaped(call, sliced(call, rows, 1, static_cast<int64_t>(d), 1), {count}));
+  s.index = build_op(call.builder(), "flat_index", each, {{"sizes", sizes}})->result();
+  Shape shape = s.rest;
+  shape.insert(shape.begin(), element_count(sizes));
+  s.x = reshaped(call, x, shape);
+  return s;
+}
+
+void import_gather_nd(NodeImportCall& call) {
+  const int64_t batch = call.version() >= 12 ? call.integer("batch_dims", 0) : 0;
+  const Slices s = named_slices(call, static_cast<size_t>(std::max<int64_t>(batch, 0)));
+  Shape shape = s.named;
+  shape.insert(shape.end(), s.rest.begin(), s.rest.end());
+  call.set_result(0, reshaped(call, call.op("index_select", {s.x, s.index}, {{"dim", int64_t{0}}}), shape));
+}
+
+void import_scatter_nd(NodeImportCall& call) {
+  const Slices s = named_slices(call, 0);
+  ir::Value* updates = call.operand(2);
+  Shape shape = s.named, rows = s.rest, column(s.rest.size() + 1, 1);
+  shape.insert(shape.end(), s.rest.begin(), s.rest.end());
+  if (updates->type().shape != shape)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} has updates {}; with these indices they are {}.",
+                            call.described(), to_string(updates->type().shape), to_string(shape)));
+  rows.insert(rows.begin(), element_count(s.named));
+  column[0] = rows[0];
+  ir::Value* index = expanded(call, reshaped(call, s.index, column), rows);
+  ir::Value* y = scattered(call, s.x, index, reshaped(call, updates, rows), 0);
+  call.set_result(0, reshaped(call, y, call.operand(0)->type().shape));
 }
 
 // A number of any type, without its fraction.
@@ -104,9 +213,11 @@ struct IndexingOnnxImporters {
   IndexingOnnxImporters() {
     register_onnx_importer("Gather", {6}, import_gather);
     register_onnx_importer("Scatter", {9, 11}, import_scatter);
-    register_onnx_importer("ScatterElements", {11, 11}, import_scatter);
-    register_onnx_importer("OneHot", {9, 11}, import_one_hot);
+    register_onnx_importer("ScatterElements", {11}, import_scatter);
+    register_onnx_importer("OneHot", {9}, import_one_hot);
     register_onnx_importer("GatherElements", {11}, import_gather_elements);
+    register_onnx_importer("GatherND", {11}, import_gather_nd);
+    register_onnx_importer("ScatterND", {11}, import_scatter_nd);
   }
 };
 const IndexingOnnxImporters indexing_onnx_importers;
