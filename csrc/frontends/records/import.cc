@@ -11,6 +11,7 @@
 #include "frontends/records/subgraphs.h"
 #include "frontends/records/unsupported.h"
 #include "ops/definition/importers.h"
+#include "ops/folding/exact_tensor.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 
@@ -116,9 +117,14 @@ class ModelImporter {
     stand_at(node, version);
     RecordCall call(builder_, node, version, values_, state_);
     const ir::Op* last = graph_->ops().empty() ? nullptr : graph_->ops().back().get();
+    const Operands operands = operands_of(node);
+    std::vector<ConstantPtr> folded;
     try {
-      import(call);
-      call.check_complete();
+      if (operands.are_constants) folded = fold_node(node, version, &import, values_, state_);
+      if (folded.empty() || operands.any_variable) {
+        import(call);
+        call.check_complete();
+      }
     } catch (Error& error) {
       const std::string where = described(node, version);
       if (error.code() != ErrorCode::kUnsupportedOps) {
@@ -134,26 +140,54 @@ class ModelImporter {
       return false;
     }
     std::vector<Known> results = call.results();
-    GivenValues given;
-    if (find_constant_operands(node, given)) fold_results(*graph_, last, given, results);
+    for (size_t i = 0; i < folded.size(); ++i) results[i].constant = folded[i];
+    if (operands.are_constants && folded.empty()) {
+      fold_results(*graph_, last, operands.given, results);
+      for (Known& result : results) widen(node, result);
+    }
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string& name = node.results[i];
       if (name.empty()) continue;
+      results[i].is_variable = operands.any_variable && results[i].constant != nullptr;
       name_value(results[i].value, name);
       values_.add(name, results[i]);
     }
     return true;
   }
 
-  // Whether all operands are constants of the model; those that are values too come with their value.
-  bool find_constant_operands(const NodeRecord& node, GivenValues& given) {
+  struct Operands {
+    bool are_constants = false, any_variable = false;
+    GivenValues given;  // those that are values too
+  };
+
+  Operands operands_of(const NodeRecord& node) {
+    Operands operands;
     for (const std::string& name : node.operands) {
       if (name.empty()) continue;
       const Known& known = *values_.find(name);
-      if (known.constant == nullptr || known.is_variable) return false;
-      if (known.value != nullptr) given.emplace_back(known.value, device_constant(known.constant, name));
+      if (known.constant == nullptr) return {};
+      operands.any_variable = operands.any_variable || known.is_variable;
+      if (known.value != nullptr && fits_device(*known.constant))
+        operands.given.emplace_back(known.value, device_constant(known.constant, name));
     }
-    return !node.operands.empty();
+    operands.are_constants = !node.operands.empty();
+    return operands;
+  }
+
+  // A constant that was computed in a type of the device has the type of the model again.
+  void widen(const NodeRecord& node, Known& result) {
+    if (result.constant == nullptr) return;
+    bool has_narrow = false, has_wide = node.type == "ArgMax" || node.type == "ArgMin";
+    const DType narrow = result.constant->dtype;
+    const DType wide = narrow == DType::kI32 ? DType::kI64 : narrow == DType::kF32 ? DType::kF64 : narrow;
+    for (const std::string& name : node.operands) {
+      if (name.empty()) continue;
+      const DType dtype = values_.find(name)->constant->dtype;
+      has_narrow = has_narrow || dtype == narrow;
+      has_wide = has_wide || dtype == wide;
+    }
+    if (wide != narrow && has_wide && (!has_narrow || node.operands.size() == 1))
+      result.constant = converted(ops::ExactTensor::of(*result.constant), wide).to_constant();
   }
 
   // The nodes of a body go to a graph of its own, whose names are those of the body.

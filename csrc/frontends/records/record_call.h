@@ -52,6 +52,7 @@ class RecordCall final : public ops::NodeImportCall {
   bool has_operand(int i) override;
   ir::Value* operand(int i) override;
   ConstantPtr constant(int i) override;
+  bool is_variable(int i) override { return known_operand(i).is_variable; }
   std::string operand_name(int i) override;
   bool is_initialiser(int i) override { return known_operand(i).is_initialiser; }
   bool shows_gradient(int i) override;

@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "ops/definition/node_import_call.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 
@@ -12,6 +14,13 @@ namespace ipu::frontends::records {
 DType device_dtype(DType host) {
   if (host == DType::kI64) return DType::kI32;
   return host == DType::kF64 ? DType::kF32 : host;
+}
+
+bool fits_device(const ConstantData& data) {
+  if (data.dtype != DType::kI64) return true;
+  const std::vector<int64_t> values = ops::integers_of(data);
+  return std::all_of(values.begin(), values.end(),
+                     [](int64_t value) { return value == static_cast<int32_t>(value); });
 }
 
 ConstantPtr device_constant(const ConstantPtr& data, const std::string& name) {
@@ -77,6 +86,8 @@ void ValueTable::add_initialiser(const GraphRecord::Initialiser& initialiser, bo
   known.is_initialiser = true;
   add(initialiser.name, known);
   if (!initialiser.trained && !initialiser.is_variable && !is_written) return;
+  // What no device can hold says something of the model: the end of a slice.
+  if (!initialiser.trained && !is_written && !fits_device(*initialiser.value)) return;
   if (initialiser.trained && !is_floating_point(initialiser.value->dtype))
     throw Error(
         ErrorCode::kNotDifferentiable,
@@ -94,8 +105,8 @@ void ValueTable::make_variable(const GraphRecord::Initialiser& initialiser, Know
   ir::Value* input = graph_->add_input({initial->dtype, shape}, name);
   known.value = input;
   // Shapes and axes of a model may stand in initialisers; a program is compiled for what they are.
-  if (!initialiser.is_variable || is_floating_point(initial->dtype) || initialiser.has_group_dimension)
-    known.constant = nullptr;
+  const bool may_be_shape = known.constant->dtype == DType::kF64 || !is_floating_point(initial->dtype);
+  if (!initialiser.is_variable || !may_be_shape || initialiser.has_group_dimension) known.constant = nullptr;
   known.is_variable = true;
   ir::Variable variable;
   variable.name = name;

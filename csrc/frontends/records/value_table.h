@@ -16,7 +16,7 @@ namespace ipu::frontends::records {
 struct Known {
   ir::Value* value = nullptr;  // of a constant: nullptr until somebody wants it as a value
   ConstantPtr constant;        // in the type of the model; nullptr: known only when the program runs
-  bool is_variable = false;    // an initialiser that is trained or written
+  bool is_variable = false;    // an initialiser that is trained, written or the host's, or follows from such
   bool is_initialiser = false;
   bool is_missing = false;  // the operator that gives it could not be imported
 };
@@ -55,6 +55,7 @@ class ValueTable {
 // `data` in a type of the device: i64 becomes i32, f64 becomes f32. Error(kTypeMismatch) for an integer that
 // does not fit; `name` is what the message calls it.
 ConstantPtr device_constant(const ConstantPtr& data, const std::string& name);
+bool fits_device(const ConstantData& data);  // whether it has no integer that does not fit
 DType device_dtype(DType host);
 
 }  // namespace ipu::frontends::records

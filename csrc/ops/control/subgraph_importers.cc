@@ -43,8 +43,23 @@ ir::Value* condition_of(NodeImportCall& call) {
   return reshaped(call, sliced(call, reshaped(call, condition, {type.elements()}), 0, 0, 1), {});
 }
 
+// The branch that a condition of the model names; what the other would do is nobody's business.
+void import_branch(NodeImportCall& call, bool condition) {
+  call.ignore(condition ? "else_branch" : "then_branch");
+  const ImportedBody branch = call.body(condition ? "then_branch" : "else_branch", {});
+  check_result_count(call, branch.graph->outputs().size());
+  const GraphValues results = call.builder().call(branch.graph, branch.captured);
+  for (int i = 0; i < call.result_count(); ++i) {
+    call.set_result(i, results[static_cast<size_t>(i)]);
+    if (const ConstantPtr& constant = branch.constants[static_cast<size_t>(i)])
+      call.set_constant(i, constant);
+  }
+}
+
 void import_if(NodeImportCall& call) {
   ir::Value* condition = condition_of(call);
+  if (const ConstantPtr stated = call.constant(0); stated != nullptr && !call.is_variable(0))
+    return import_branch(call, integers_of(*stated)[0] != 0);
   const ImportedBody branches[] = {call.body("then_branch", {}), call.body("else_branch", {})};
   const auto &then = branches[0].graph->outputs(), &otherwise = branches[1].graph->outputs();
   if (then.size() != otherwise.size())
@@ -362,9 +377,9 @@ void import_scan(NodeImportCall& call) {
 
 struct SubgraphImporters {
   SubgraphImporters() {
-    register_onnx_importer("If", {6, 11}, import_if);
-    register_onnx_importer("Loop", {6, 11}, import_loop);
-    register_onnx_importer("Scan", {9, 11}, import_scan);
+    register_onnx_importer("If", {6}, import_if);
+    register_onnx_importer("Loop", {6}, import_loop);
+    register_onnx_importer("Scan", {9}, import_scan);
     register_importer({"ai.graphcore", "Call", {1, 1}, NodeImporter(import_call)});
   }
 };

@@ -26,8 +26,7 @@ void import_constant(NodeImportCall& call) {
   call.set_constant(0, call.tensor("value"));
 }
 
-constexpr int64_t kMostKnownElements = 1024;  // of a filled tensor that other importers may read
-
+// Too large to be a constant that others read (fold_creation.cc).
 void import_constant_of_shape(NodeImportCall& call) {
   const Shape shape = operand_sizes(call, 0, "shape");
   ConstantPtr one = ir::make_scalar(DType::kF32, 0.0);
@@ -45,11 +44,7 @@ void import_constant_of_shape(NodeImportCall& call) {
                               call.described(), integers_of(*one)[0]));
     one = constant_of(DType::kI32, {}, value);
   }
-  const int64_t count = element_count(shape);
   const DType dtype = one->dtype == DType::kF64 ? DType::kF32 : one->dtype;
-  if (count <= kMostKnownElements)
-    return call.set_constant(
-        0, constant_of(dtype, shape, std::vector<double>(static_cast<size_t>(count), value[0])));
   call.set_result(0, call.builder().splat({dtype, shape}, value[0]));
 }
 
@@ -72,7 +67,8 @@ void import_size(NodeImportCall& call) {
 
 // A tensor that the model states stays stated: it may be a shape.
 void import_identity(NodeImportCall& call) {
-  if (ConstantPtr constant = call.constant(0)) return call.set_constant(0, std::move(constant));
+  if (ConstantPtr constant = call.constant(0); constant != nullptr && !call.is_variable(0))
+    return call.set_constant(0, std::move(constant));
   call.set_result(0, call.op("nop", {call.operand(0)}));
 }
 
@@ -84,6 +80,36 @@ void import_cast(NodeImportCall& call) {
   call.set_result(0, x->type().dtype == dtype ? call.op("nop", {x}) : call.cast(x, dtype));
 }
 
+void import_cast_like(NodeImportCall& call) {
+  call.ignore("saturate");
+  call.ignore("round_mode");
+  ir::Value* x = call.operand(0);
+  const DType dtype = call.operand(1)->type().dtype;
+  call.set_result(0, x->type().dtype == dtype ? call.op("nop", {x}) : call.cast(x, dtype));
+}
+
+// Too many elements to be a constant (fold_creation.cc).
+void import_range(NodeImportCall& call) {
+  const double start = call.operand_real(0, "start"), limit = call.operand_real(1, "limit"),
+               delta = call.operand_real(2, "delta");
+  const double count = std::max(0.0, std::ceil((limit - start) / delta));
+  if (!(count <= INT32_MAX))
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("tensor too large: {} from {} to {} in steps of {}.",
+                                                      call.described(), start, limit, delta));
+  const DType dtype = call.operand(0)->type().dtype;
+  call.set_result(0, call.op("iota", {},
+                             {{"shape", Shape{static_cast<int64_t>(count)}},
+                              {"dtype", dtype},
+                              {"start", start},
+                              {"step", delta}}));
+}
+
+void import_nonzero(NodeImportCall& call) {
+  if (call.constant(0) == nullptr)
+    call.unsupported("how many elements are not zero is known when the program runs");
+  call.unsupported("the places of so many elements");
+}
+
 struct ConversionOnnxImporters {
   ConversionOnnxImporters() {
     register_onnx_importer("Constant", {6}, import_constant);
@@ -92,6 +118,9 @@ struct ConversionOnnxImporters {
     register_onnx_importer("Size", {6}, import_size);
     register_onnx_importer("Identity", {6}, import_identity);
     register_onnx_importer("Cast", {6}, import_cast);
+    register_onnx_importer("CastLike", {15}, import_cast_like);
+    register_onnx_importer("Range", {11}, import_range);
+    register_onnx_importer("NonZero", {9}, import_nonzero);
   }
 };
 const ConversionOnnxImporters conversion_onnx_importers;

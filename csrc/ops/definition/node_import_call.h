@@ -37,6 +37,8 @@ class NodeImportCall : public ImportCall {
   // What the model itself says operand i is, in the model's own type (i64 stays i64); nullptr: known only when
   // the program runs.
   virtual ConstantPtr constant(int i) = 0;
+  // Whether operand i changes between runs all the same: the host writes it, or it follows from such.
+  virtual bool is_variable(int i) = 0;
 
   virtual std::string operand_name(int i) = 0;  // what the model calls it
   virtual bool is_initialiser(int i) = 0;       // whether operand i is one, and may be written

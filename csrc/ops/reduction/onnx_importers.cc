@@ -1,33 +1,9 @@
-// Importers of ONNX's reductions. Axes are an attribute before version 13 (ReduceSum) or 18 (the others) and an
-// operand from then on.
-#include <numeric>
-
-#include "ops/definition/node_support.h"
+// Importers of ONNX's reductions.
+#include "ops/reduction/node_reduction.h"
 #include "ops/reduction/reduction_support.h"
 
 namespace ipu::ops {
 namespace {
-
-struct Reduction {
-  std::vector<int64_t> dims;
-  bool keeps;
-};
-
-// No axes: all dimensions, or none where the node says so.
-Reduction read_reduction(NodeImportCall& call, size_t rank, int operand_since) {
-  Reduction reduction{{}, call.integer("keepdims", 1) == 1};
-  const bool none_means_none =
-      call.version() >= operand_since && call.integer("noop_with_empty_axes", 0) == 1;
-  // In PopART an axis may be named twice.
-  const std::optional<std::vector<int64_t>> axes = axes_of(call, 1, operand_since, rank, call.is_popart());
-  if (axes) reduction.dims = *axes;
-  const bool is_open = !axes || (axes->empty() && call.version() >= operand_since);
-  if (is_open && !none_means_none) {
-    reduction.dims.resize(rank);
-    std::iota(reduction.dims.begin(), reduction.dims.end(), 0);
-  }
-  return reduction;
-}
 
 ir::Value* reduced(NodeImportCall& call, std::string_view kind, ir::Value* x, const Reduction& reduction) {
   if (reduction.dims.empty()) return x;
@@ -84,7 +60,9 @@ void import_place(NodeImportCall& call, const char* kind) {
 
 struct ReductionOnnxImporters {
   ReductionOnnxImporters() {
-    register_onnx_importer("ReduceSum", {6}, [](NodeImportCall& c) { import_plain(c, "reduce_sum", 13); });
+    register_onnx_importer("ReduceSum", {6}, [](NodeImportCall& c) {
+      import_plain(c, "reduce_sum", axes_operand_since("ReduceSum"));
+    });
     for (const auto& [type, kind] : {std::pair{"ReduceMean", "reduce_mean"},
                                      {"ReduceMax", "reduce_max"},
                                      {"ReduceMin", "reduce_min"},

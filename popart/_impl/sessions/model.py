@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ipu_core
+from popart._impl.exceptions import popart_exception
 from popart._impl.sessions.errors import as_popart
 
 if TYPE_CHECKING:
@@ -62,11 +63,19 @@ def set_input_shapes(model: onnx.ModelProto, shapes: InputShapeInfo) -> None:
 
 
 def _narrow(graph: dict[str, Any]) -> None:
-    """UINT64 becomes UINT32, as INT64 becomes INT32 where the records are read."""
+    """UINT64 becomes UINT32, as INT64 becomes INT32 where the records are read.
+
+    Raises popart_exception for a number that does not fit.
+    """
 
     def narrowed(value: Any) -> Any:
-        is_wide = isinstance(value, numpy.ndarray) and value.dtype == numpy.uint64
-        return value.astype(numpy.uint32) if is_wide else value
+        if not isinstance(value, numpy.ndarray) or value.dtype != numpy.uint64:
+            return value
+        if (value > numpy.iinfo(numpy.uint32).max).any():
+            raise popart_exception(
+                f"value out of range: a tensor of UINT64 has {value.max()}; the IPU has 32-bit integers"
+            )
+        return value.astype(numpy.uint32)
 
     graph["initialisers"] = {name: narrowed(value) for name, value in graph["initialisers"].items()}
     graph["inputs"] = [

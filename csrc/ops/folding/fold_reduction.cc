@@ -1,0 +1,112 @@
+// Sums, products and extremes of constants, along dimensions or one element after another.
+#include <algorithm>
+#include <map>
+
+#include "ops/folding/exact_tensor.h"
+#include "ops/folding/fold_node.h"
+#include "ops/reduction/node_reduction.h"
+
+namespace ipu::ops {
+namespace {
+
+struct Function {
+  int64_t (*integer)(int64_t, int64_t);
+  double (*real)(double, double);
+};
+
+int64_t sum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+double real_sum(double a, double b) { return a + b; }
+
+const std::map<std::string_view, Function>& functions() {
+  static const std::map<std::string_view, Function> table{
+      {"ReduceSum", {sum, real_sum}},
+      {"ReduceMean", {sum, real_sum}},
+      {"ReduceProd",
+       {[](int64_t a, int64_t b) {
+          return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+        },
+        [](double a, double b) { return a * b; }}},
+      {"ReduceMax",
+       {[](int64_t a, int64_t b) { return std::max(a, b); },
+        [](double a, double b) { return a > b || a != a ? a : b; }}},
+      {"ReduceMin",
+       {[](int64_t a, int64_t b) { return std::min(a, b); },
+        [](double a, double b) { return a < b || a != a ? a : b; }}}};
+  return table;
+}
+
+// Of each element of `kept` those of `dropped`, combined in order.
+template <typename T, typename Apply>
+std::vector<T> reduced(const std::vector<T>& x, const Shape& kept, const Strides& kept_strides,
+                       const Shape& dropped, const Strides& dropped_strides, Apply apply) {
+  const auto count = static_cast<size_t>(element_count(dropped));
+  std::vector<T> result;
+  for (size_t n = 0; n < static_cast<size_t>(element_count(kept)); ++n) {
+    const size_t start = offset_of(n, kept, kept_strides);
+    T value = x[start];
+    for (size_t i = 1; i < count; ++i)
+      value = apply(value, x[start + offset_of(i, dropped, dropped_strides)]);
+    result.push_back(value);
+  }
+  return result;
+}
+
+bool fold_cum_sum(NodeImportCall& call) {
+  ExactTensor x = ExactTensor::of(*call.constant(0));
+  const std::vector<int64_t> axes = call.operand_integers(1, "axis");
+  if (x.is_real() || axes.size() != 1) return false;
+  const int64_t axis = node_dim(call, axes[0], x.shape.size()), extent = x.shape[static_cast<size_t>(axis)];
+  const bool reverse = call.integer("reverse", 0) == 1, exclusive = call.integer("exclusive", 0) == 1;
+  const int64_t stride = contiguous_strides(x.shape)[static_cast<size_t>(axis)];
+  for (int64_t first = 0; first < std::ssize(x.integers); ++first) {
+    if (first / stride % extent != 0) continue;  // each line starts once
+    int64_t total = 0;
+    for (int64_t i = 0; i < extent; ++i) {
+      int64_t& element = x.integers[static_cast<size_t>(first + (reverse ? extent - 1 - i : i) * stride)];
+      const int64_t next = sum(total, element);
+      element = exclusive ? total : next;
+      total = next;
+    }
+  }
+  call.set_constant(0, x.to_constant());
+  return true;
+}
+
+}  // namespace
+
+bool fold_reduction(NodeImportCall& call, std::string_view type) {
+  if (type == "CumSum") return call.operand_count() == 2 && fold_cum_sum(call);
+  const auto found = functions().find(type);
+  if (found == functions().end()) return false;
+  const ExactTensor x = ExactTensor::of(*call.constant(0));
+  const Reduction reduction = read_reduction(call, x.shape.size(), axes_operand_since(type));
+  const Strides strides = contiguous_strides(x.shape);
+  ExactTensor result{x.dtype, {}, {}, {}};
+  Shape kept, dropped;
+  Strides kept_strides, dropped_strides;
+  for (size_t d = 0; d < x.shape.size(); ++d) {
+    const bool drops =
+        std::binary_search(reduction.dims.begin(), reduction.dims.end(), static_cast<int64_t>(d));
+    (drops ? dropped : kept).push_back(x.shape[d]);
+    (drops ? dropped_strides : kept_strides).push_back(strides[d]);
+    if (!drops || reduction.keeps) result.shape.push_back(drops ? 1 : x.shape[d]);
+  }
+  const int64_t count = element_count(dropped);
+  if (count == 0) return false;
+  if (x.is_real()) {
+    result.reals = reduced(x.reals, kept, kept_strides, dropped, dropped_strides, found->second.real);
+    if (type == "ReduceMean")
+      for (double& value : result.reals) value /= static_cast<double>(count);
+  } else {
+    result.integers =
+        reduced(x.integers, kept, kept_strides, dropped, dropped_strides, found->second.integer);
+    if (type == "ReduceMean")
+      for (int64_t& value : result.integers) value /= count;
+  }
+  call.set_constant(0, result.to_constant());
+  return true;
+}
+
+}  // namespace ipu::ops
