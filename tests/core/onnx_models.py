@@ -51,6 +51,10 @@ def assert_same(got, expected, rtol=2e-6, atol=2e-6):
 
 
 NEWEST = max(last for _, _, last in ipu_core.importers())
+CHANGES = {}  # versions at which the standard changed an operator
+for _schema in onnx.defs.get_all_schemas_with_history():
+    if _schema.domain == "":
+        CHANGES.setdefault(_schema.name, set()).add(_schema.since_version)
 CLAIMED = {}
 for _type, _first, _last in ipu_core.importers():
     first, last = CLAIMED.get(_type, (_first, _last))
@@ -71,19 +75,30 @@ def ints(*values):
 
 
 class Case:
-    """One node; operands are arrays, "const" marks those the model states. `expect` replaces the reference."""
+    """One node; operands are arrays, Stated marks those the model states. `expect` replaces the reference; `around` are inputs
+    that graphs inside the node read."""
 
     def __init__(
-        self, kind, *operands, since=1, until=NEWEST, results=1, expect=None, rtol=2e-6, name="", **attributes
+        self,
+        kind,
+        *operands,
+        since=1,
+        until=NEWEST,
+        results=1,
+        expect=None,
+        rtol=2e-6,
+        name="",
+        around=(),
+        **attributes,
     ):
         self.kind, self.operands, self.attributes, self.results = kind, operands, attributes, results
+        self.around = around
         self.expect, self.rtol, self.name = expect, rtol, name
         first, last = CLAIMED.get(kind, (NEWEST, NEWEST))
         since, until = max(since, first), min(until, last)
-        changes = {
-            s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == kind
-        }
-        self.versions = sorted({version for version in changes if since < version <= until} | {since, until})
+        self.versions = sorted(
+            {version for version in CHANGES.get(kind, ()) if since < version <= until} | {since, until}
+        )
 
     def run(self, version):
         inputs, constants, names = {}, {}, []
@@ -95,6 +110,8 @@ class Case:
                 constants[f"x{i}"] = operand.array
             else:
                 inputs[f"x{i}"] = operand
+        for operand in self.around:
+            inputs[f"x{len(names)}"] = operand
         outputs = [f"y{i}" for i in range(self.results)]
         model = make_model([(self.kind, names, outputs, self.attributes)], inputs, outputs, version, constants)
         expected = reference(model, inputs) if self.expect is None else self.expect(*inputs.values())

@@ -6,7 +6,8 @@ import onnx
 import pytest
 
 import ipu_core
-from onnx_models import Case, Stated, f, ints, make_model, normal, reference, s, uniform
+from onnx_graph_cases import GRAPH_CASES
+from onnx_models import CHANGES, Case, Stated, f, ints, make_model, normal, reference, s, uniform
 
 X = normal(2, 3, 4)
 POSITIVE = uniform(0.1, 3, 2, 3)
@@ -68,7 +69,8 @@ def both_ways(kind, **attributes):
             values = [sequence, *(array[d : d + 1] for array in (w, r, b, *states))]
             inputs = dict(zip([name for name in names if name], values))
             y, *last = reference(
-                make_model([(kind, names[: 4 + bool(states) + len(states)], results, attributes)], inputs, results, 14), inputs
+                make_model([(kind, names[: 4 + bool(states) + len(states)], results, attributes)], inputs, results, 14),
+                inputs,
             )
             found.append([y if d == 0 else y[::-1], *last])
         return [numpy.concatenate(pair, axis=1 if i == 0 else 0) for i, pair in enumerate(zip(*found))]
@@ -81,7 +83,9 @@ RECURRENT = [
     for kind, gates, options in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("RNN", 1, {}))
     for case in (
         Case(kind, SEQUENCE, *layer_weights(gates), since=6, results=2, hidden_size=6, rtol=1e-5, **options),
-        Case(kind, SEQUENCE, *layer_weights(gates, state=True), since=7, results=2, hidden_size=6, rtol=1e-5, **options),
+        Case(
+            kind, SEQUENCE, *layer_weights(gates, state=True), since=7, results=2, hidden_size=6, rtol=1e-5, **options
+        ),
         Case(kind, SEQUENCE, *layer_weights(gates)[:2], since=7, hidden_size=6, rtol=1e-5, **options),
         Case(
             kind,
@@ -100,6 +104,7 @@ RECURRENT = [
 
 CASES = [
     *RECURRENT,
+    *GRAPH_CASES,
     *(
         Case(kind, X)
         for kind in [
@@ -421,10 +426,7 @@ def test_every_version_that_is_claimed_is_tested():
     for kind, first, last in ipu_core.importers():
         if last <= 11:
             continue  # of models of PopART: tests/popart/operators_onnx has every version of every one
-        changes = {
-            s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == kind
-        }
-        wanted = {version for version in changes if first < version <= last} | {first, last}
+        wanted = {version for version in CHANGES.get(kind, ()) if first < version <= last} | {first, last}
         missing += [(kind, version) for version in sorted(wanted - tested.get(kind, set()))]
     assert missing == []
     assert len(tested) >= 90

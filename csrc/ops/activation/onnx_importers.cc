@@ -64,8 +64,8 @@ struct ActivationOnnxImporters {
     register_onnx_importer("Selu", {6}, import_selu);
     register_onnx_importer("HardSigmoid", {6}, import_hardsigmoid);
     register_onnx_importer("Softsign", {6}, import_softsign);
-    register_onnx_importer("Shrink", {9, 11}, import_shrink);
-    register_onnx_importer("IsInf", {10, 11}, import_is_inf);
+    register_onnx_importer("Shrink", {9}, import_shrink);
+    register_onnx_importer("IsInf", {10}, import_is_inf);
     register_onnx_importer("ThresholdedRelu", {10}, import_thresholded_relu);
   }
 };

@@ -141,7 +141,7 @@ void import_conv_transpose(NodeImportCall& call) {
 }
 
 struct OnnxTransposedImporter {
-  OnnxTransposedImporter() { register_onnx_importer("ConvTranspose", {6, 11}, import_conv_transpose); }
+  OnnxTransposedImporter() { register_onnx_importer("ConvTranspose", {6}, import_conv_transpose); }
 };
 const OnnxTransposedImporter onnx_transposed_importer;
 

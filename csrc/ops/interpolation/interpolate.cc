@@ -181,6 +181,7 @@ void import_resize(AtenImportCall& call, const std::string& mode, size_t dims) {
 // The mode of ours that a node means; Error(kUnsupportedOps) for the rest.
 std::string mode_of_node(NodeImportCall& call, const std::string& places) {
   const std::string mode = call.text("mode", "nearest");
+  for (const char* name : {"cubic_coeff_a", "exclude_outside"}) call.ignore(name);
   if (mode == "nearest") {
     const std::string rounding = call.text("nearest_mode", "round_prefer_floor");
     if (places == "asymmetric" && rounding == "floor") return "nearest";
@@ -192,13 +193,12 @@ std::string mode_of_node(NodeImportCall& call, const std::string& places) {
   }
   call.ignore("nearest_mode");
   if (mode != "linear" && mode != "cubic") call.unsupported(fmt::format("mode '{}'", mode));
-  if (places != "half_pixel" && places != "align_corners")
+  if (places != "half_pixel" && places != "align_corners" && places != "pytorch_half_pixel")
     call.unsupported(
         fmt::format("mode {} with coordinates '{}'; half_pixel and align_corners are there", mode, places));
   if (mode == "cubic" &&
       (call.real("cubic_coeff_a", -0.75) != -0.75 || call.integer("exclude_outside", 0) != 0))
     call.unsupported("a cubic_coeff_a other than -0.75, or exclude_outside");
-  for (const char* name : {"cubic_coeff_a", "exclude_outside"}) call.ignore(name);
   return mode;
 }
 
@@ -231,6 +231,9 @@ void import_onnx_resize(NodeImportCall& call) {
       sizes[1] != shape[1])
     call.unsupported(fmt::format("{} resized to {}; one to three dimensions behind the first two are there",
                                  to_string(shape), to_string(sizes)));
+  for (size_t d = 2; d < sizes.size(); ++d)
+    if (places == "pytorch_half_pixel" && mode != "nearest" && sizes[d] == 1 && shape[d] != 1)
+      call.unsupported(fmt::format("pytorch_half_pixel from {} elements to one", shape[d]));
   if (!factors.empty()) factors.erase(factors.begin(), factors.begin() + 2);
   // There the corners are those of the size before it is cut to a whole number.
   for (size_t d = 0; d < factors.size(); ++d)

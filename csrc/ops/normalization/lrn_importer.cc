@@ -35,7 +35,7 @@ void import_lrn(NodeImportCall& call) {
 }
 
 struct LrnImporter {
-  LrnImporter() { register_onnx_importer("LRN", {6, 11}, import_lrn); }
+  LrnImporter() { register_onnx_importer("LRN", {6}, import_lrn); }
 };
 const LrnImporter lrn_importer;
 

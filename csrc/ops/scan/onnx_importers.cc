@@ -25,7 +25,7 @@ void import_cum_sum(NodeImportCall& call) {
 }
 
 struct ScanOnnxImporters {
-  ScanOnnxImporters() { register_onnx_importer("CumSum", {11, 11}, import_cum_sum); }
+  ScanOnnxImporters() { register_onnx_importer("CumSum", {11}, import_cum_sum); }
 };
 const ScanOnnxImporters scan_onnx_importers;
 

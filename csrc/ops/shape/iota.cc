@@ -1,6 +1,7 @@
 // iota, and the importers of operators that create tensors: a scalar constant expanded, or an iota.
 #include <fmt/core.h>
 
+#include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -14,7 +15,7 @@ void iota_reference(ReferenceCall& call) {
     y.values[i] = start + step * static_cast<double>(i / split.inner % split.size);
 }
 
-ir::Value* make_iota(AtenImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0,
+ir::Value* make_iota(ImportCall& call, Shape shape, int64_t dim, DType dtype, double start = 0.0,
                      double step = 1.0) {
   return call.op(
       "iota", {},
@@ -33,7 +34,7 @@ void import_arange(AtenImportCall& call) {
 }
 
 // column - row of each element of a matrix (the last two dimensions).
-ir::Value* diagonal_number(AtenImportCall& call, const Shape& shape) {
+ir::Value* diagonal_number(ImportCall& call, const Shape& shape) {
   const Shape matrix(shape.end() - 2, shape.end());
   return call.op("sub", {make_iota(call, matrix, 1, DType::kI32), make_iota(call, matrix, 0, DType::kI32)});
 }
@@ -50,6 +51,26 @@ void import_triangle(AtenImportCall& call, std::string_view comparison) {
   const double diagonal = call.has("diagonal") ? static_cast<double>(call.clamped_integer("diagonal")) : 0.0;
   ir::Value* keep = call.op(
       comparison, {diagonal_number(call, x->type().shape), call.builder().scalar(DType::kI32, diagonal)});
+  call.set_result(0, call.op("where", {keep, x, call.builder().scalar(x->type().dtype, 0.0)}));
+}
+
+// The elements from diagonal k on (`upper`) or up to it.
+void import_trilu(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  if (x->type().shape.size() < 2)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {}, which is no matrix.",
+                                                      call.described(), to_string(x->type().shape)));
+  int64_t diagonal = 0;
+  if (call.has_operand(1)) {
+    const std::vector<int64_t> k = call.clamped_operand_integers(1, "k");
+    if (k.size() != 1)
+      throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: k of {} has {} elements; it is one.",
+                                                        call.described(), k.size()));
+    diagonal = k[0];
+  }
+  ir::Value* keep = call.op(call.integer("upper", 1) == 1 ? "greater_equal" : "less_equal",
+                            {diagonal_number(call, x->type().shape),
+                             call.builder().scalar(DType::kI32, static_cast<double>(diagonal))});
   call.set_result(0, call.op("where", {keep, x, call.builder().scalar(x->type().dtype, 0.0)}));
 }
 
@@ -94,6 +115,7 @@ const OpRegistration iota =
         .from_aten({"eye", "eye.m"}, import_eye)
         .from_aten({"tril"}, [](AtenImportCall& call) { import_triangle(call, "less_equal"); })
         .from_aten({"triu"}, [](AtenImportCall& call) { import_triangle(call, "greater_equal"); })
+        .from_onnx("Trilu", {14}, import_trilu)
         .samples({{{}, {{"shape", Shape{5}}}},
                   {{},
                    {{"shape", Shape{2, 3}},

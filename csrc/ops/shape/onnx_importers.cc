@@ -203,8 +203,8 @@ void import_depth_to_space(NodeImportCall& call) {
 
 struct ShapeOnnxImporters {
   ShapeOnnxImporters() {
-    register_onnx_importer("SpaceToDepth", {6, 11}, import_space_to_depth);
-    register_onnx_importer("DepthToSpace", {6, 11}, import_depth_to_space);
+    register_onnx_importer("SpaceToDepth", {6}, import_space_to_depth);
+    register_onnx_importer("DepthToSpace", {6}, import_depth_to_space);
     register_onnx_importer("Reshape", {6}, import_reshape);
     register_onnx_importer("Flatten", {6}, import_flatten);
     register_onnx_importer("Squeeze", {6}, import_squeeze);

@@ -25,7 +25,7 @@ void import_top_k(NodeImportCall& call) {
 }
 
 struct SortingOnnxImporters {
-  SortingOnnxImporters() { register_onnx_importer("TopK", {6, 11}, import_top_k); }
+  SortingOnnxImporters() { register_onnx_importer("TopK", {6}, import_top_k); }
 };
 const SortingOnnxImporters sorting_onnx_importers;
 

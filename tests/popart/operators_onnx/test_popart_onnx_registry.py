@@ -1,5 +1,7 @@
 """What the registry of importers takes, what PopART's table says runs, and what has a case: one list, version by version."""
 
+import functools
+
 import onnx.defs
 
 import ipu_core
@@ -11,12 +13,13 @@ from test_popart_onnx_values import ELSEWHERE
 IMPORTERS = [row for row in ipu_core.importers("ai.onnx") if row[1] <= OPSETS[-1]]
 # Importers for models of others: PopART has no class for these, and a session says so.
 OTHERS = {
-    "GatherElements", "Size", "Xor",
+    "GatherElements", "GatherND", "NonZero", "Range", "ScatterND", "Size", "Xor",
 }  # fmt: skip
 # Imported in an opset where PopART has no class yet.
 BEFORE = {("Less", 6), ("PRelu", 7), ("PRelu", 8)}
 
 
+@functools.cache
 def meanings(kind):
     """The versions in which ONNX gives the operator a meaning, as opsets 6 to 11 select them, by opset."""
     versions = sorted(
