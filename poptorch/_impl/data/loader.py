@@ -13,7 +13,7 @@ import torch.utils.data
 
 from poptorch import enums
 from poptorch._impl import errors
-from poptorch._impl.data import micro_batches
+from poptorch._impl.data import micro_batches, shared_files
 from poptorch._impl.data.accessor import AsynchronousDataAccessor
 from poptorch._impl.log import logger
 from poptorch._impl.data.partition import PartSampler
@@ -145,6 +145,8 @@ class DataLoader(torch.utils.data.DataLoader):
         self._items_may_vary = batch_sampler is not None
         self._accessor: AsynchronousDataAccessor | None = None
         super().__init__(dataset, **arguments)
+        if num_workers > 0:
+            shared_files.make_folder_of_sockets()
         if asynchronous:
             # A copy: without a circle of references the loading process ends with the last user of the loader.
             plain = copy.copy(self)

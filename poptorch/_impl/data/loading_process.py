@@ -97,6 +97,7 @@ class LoadingProcess:
         # Each of the kinds of contexts has its Process; their common base has none.
         context: typing.Any = multiprocessing.get_context(_START_METHODS[strategy])
         self.connection, sender = context.Pipe(duplex=False)
+        shared_files.make_folder_of_sockets()
         payload = ("object", dataset)
         if strategy == enums.SharingStrategy.FileSystem:
             payload = ("file", _pickled_to_a_file(dataset))

@@ -5,9 +5,19 @@ between the two (a data worker does, when its queue thread is still sharing a te
 memory, until the machine restarts. Only files of processes that the caller started, and that are gone, are touched.
 """
 
+import multiprocessing.util
 import pathlib
 
 _FOLDER = pathlib.Path("/dev/shm")
+
+
+def make_folder_of_sockets():
+    """Makes the temporary folder by whose sockets processes pass shared tensors to each other.
+
+    Processes started later use that of the program, which removes it when it ends. Each would make its own otherwise, and
+    one that is ended by a signal, as workers are that wait for the next epoch, would leave it behind.
+    """
+    multiprocessing.util.get_temp_dir()
 
 
 def is_running(process_id):

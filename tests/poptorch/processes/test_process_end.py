@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -57,7 +58,7 @@ def members(session):
     return found
 
 
-def started(tmp_path, strategy, workers, busy="pass", sharing="file_descriptor", then="time.sleep(1000)"):
+def started(tmp_path, strategy, workers, busy="pass", sharing="file_descriptor", then="time.sleep(1000)", **environment):
     """(the program after its first item, id of its loading process, what shared memory held before)."""
     path = tmp_path / "program.py"
     path.write_text(
@@ -71,7 +72,7 @@ def started(tmp_path, strategy, workers, busy="pass", sharing="file_descriptor",
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
     )
     return program, int(program.stdout.readline()), before
 
@@ -89,6 +90,13 @@ def assert_all_end(program, before, seconds=80):
     # Memory of torch has the number of its process in its name: one that runs is of another test.
     others = {name for name in mine if name.startswith("torch_") and os.path.exists(f"/proc/{name.split('_')[1]}")}
     assert mine - others == set()
+
+
+@pytest.fixture
+def temporary():
+    """A folder with a short name: sockets are made below it."""
+    with tempfile.TemporaryDirectory(prefix="end") as folder:
+        yield folder
 
 
 NEVER_COMES = "open(BUSY, 'w').close(); [next(rows) for _ in range(99)]"
@@ -151,11 +159,26 @@ def test_memory_shared_by_name_is_removed_too(tmp_path, strategy):
 @pytest.mark.parametrize(
     "strategy", [SharingStrategy.ForkServer, pytest.param(SharingStrategy.SharedMemory, marks=pytest.mark.slow)]
 )
-def test_an_ordinary_end_leaks_no_semaphores(tmp_path, strategy, then):
-    program, _, before = started(tmp_path, strategy, 2, then=then)
+def test_an_ordinary_end_leaks_no_semaphores_and_no_temporary_folders(tmp_path, temporary, strategy, then):
+    program, _, before = started(tmp_path, strategy, 2, then=then, TMPDIR=temporary)
     _, said = program.communicate()
     assert (program.returncode, said) == (0, "")
     assert_all_end(program, before)
+    assert os.listdir(temporary) == []
+
+
+SYNC = """
+import torch, poptorch
+rows = torch.utils.data.TensorDataset(torch.arange(24.0).view(12, 2))
+for _ in poptorch.DataLoader(poptorch.Options(), rows, batch_size=2, num_workers=2):
+    pass
+"""
+
+
+def test_workers_of_the_program_leave_no_temporary_folders(temporary):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": temporary}
+    subprocess.run([sys.executable, "-c", SYNC], check=True, env=environment)
+    assert os.listdir(temporary) == []
 
 
 def test_the_end_of_a_forked_child_does_not_stop_the_loading_process_of_its_parent(tmp_path):
