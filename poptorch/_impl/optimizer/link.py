@@ -29,6 +29,9 @@ class OptimizerLink:
         self._loaded = None  # scalars of a state dictionary that the device has, as they were loaded
         optimizer_attributes.choose_mean_strategy(self.description, options)
         self.host = device_state_of(optimizer) or DeviceState()
+        self._lost_state = False  # of a torch optimizer, with the device
+        self._has_warned = False
+        self._watch_state_dict(optimizer)
 
     # --- the executor's moments ---
     def before_compile(self):
@@ -39,6 +42,15 @@ class OptimizerLink:
         self._reader.require_known_parameters()
         log_update(self.description)
         _mark_stepped(self.optimizer)
+        if device_state_of(self.optimizer) is None and self.optimizer.state:
+            name = type(self.optimizer).__name__
+            logger.warning(
+                "The %s has state of %d parameters, from steps on the CPU or a checkpoint. The IPU does not use it: it begins "
+                "with new state. poptorch.optim.%s loads the state that its state_dict() saved.",
+                name,
+                len(self.optimizer.state),
+                name,
+            )
 
     def on_attach(self):
         """State host to device if there is some."""
@@ -61,7 +73,34 @@ class OptimizerLink:
     def forget(self):
         """After destroy: a torch optimizer has no place for state, a poptorch optimizer keeps its own."""
         if device_state_of(self.optimizer) is None:
+            self._lost_state = bool(self.host.state)
             self.host = DeviceState()
+
+    def _watch_state_dict(self, optimizer):
+        """A torch optimizer has no place for what the device keeps for it: whoever saves it is told once."""
+        if device_state_of(optimizer) is not None:
+            return
+        link = weakref.ref(self)
+
+        def warn(optimizer):
+            living = link()
+            if living is not None and living.optimizer is optimizer:
+                living._warn_of_incomplete_state()
+
+        optimizer.register_state_dict_pre_hook(warn)
+
+    def _warn_of_incomplete_state(self):
+        self.host.fetch()
+        if self._has_warned or not (self.host.state or self._lost_state):
+            return
+        self._has_warned = True
+        name = type(self.optimizer).__name__
+        logger.warning(
+            "The state_dict() of this %s lacks the state of its parameters (momentum and the like), which is on the IPU: "
+            "training that goes on from it begins with new state. Use poptorch.optim.%s, whose state_dict() has it.",
+            name,
+            name,
+        )
 
     def restore(self, state):
         """State (`DeviceState`) of a file, for an optimizer that does not carry its own; it waits for the device.
@@ -87,6 +126,7 @@ class OptimizerLink:
         else:
             optimizer_attributes.choose_mean_strategy(description, self._options)
         if optimizer is not self.optimizer:
+            self._watch_state_dict(optimizer)
             self._replace_state(device_state_of(optimizer) or DeviceState())
         if changed and self.host.pending:  # the program says more than what was loaded before
             self.host.param, self.host.scalars_are_loaded = self._scalars_of(description), False
@@ -163,7 +203,9 @@ class OptimizerLink:
         accumulation = self._options.Training.gradient_accumulation
         given = self._reader.read(self.optimizer)  # its groups were loaded, too
         of_groups, wanted = self._scalars_of(given), {**former, **loaded}
-        if of_groups.keys() == former.keys() and all(wanted[name].item() == own.item() for name, own in of_groups.items()):
+        if of_groups.keys() == former.keys() and all(
+            wanted[name].item() == own.item() for name, own in of_groups.items()
+        ):
             description = given  # exact: float32 does not hold what 1 - lr * weight_decay was made of
         else:
             description = scalars.with_scalars(scalars.with_constants(self.description, given), loaded, accumulation)

@@ -4,6 +4,7 @@ import copy
 import io
 import logging
 import pathlib
+import pickle
 import textwrap
 
 import pytest
@@ -650,3 +651,55 @@ def test_a_dictionary_given_back_as_it_was_read_changes_no_bit():
         weights.append({name: value.detach().clone() for name, value in net.named_parameters()})
         trainer.destroy()
     assert equal(*weights)
+
+
+TORCH = {
+    "sgd": (lambda p: torch.optim.SGD(p, lr=0.05), False),
+    "momentum": (lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), True),
+    "adam": (lambda p: torch.optim.Adam(p, lr=0.05), True),
+    "adamw": (lambda p: torch.optim.AdamW(p, lr=0.05), True),
+    "rmsprop": (lambda p: torch.optim.RMSprop(p, lr=0.05), True),
+}
+
+
+def warnings_of(caplog, text):
+    return [record.getMessage() for record in caplog.records if text in record.getMessage()]
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_a_torch_optimizer_says_that_its_state_dict_lacks_what_the_device_keeps(name, caplog):
+    make, has_state = TORCH[name]
+    net = new_net()
+    optimizer = make(net.parameters())
+    optimizer.state_dict()
+    trainer = poptorch.trainingModel(net, optimizer=optimizer)
+    optimizer.state_dict()
+    assert not warnings_of(caplog, "state_dict() of this")
+    run(trainer, 0, 1)
+    copy.deepcopy(optimizer), pickle.dumps(optimizer)
+    for _ in range(2):
+        assert optimizer.state_dict()["state"] == {}
+    said = warnings_of(caplog, "lacks the state of its parameters")
+    assert len(said) == has_state
+    assert not has_state or f"Use poptorch.optim.{type(optimizer).__name__}" in said[0]
+
+
+def test_the_state_of_a_torch_optimizer_is_missed_after_the_wrapper_is_gone(caplog):
+    net = new_net()
+    optimizer = TORCH["momentum"][0](net.parameters())
+    trainer = poptorch.trainingModel(net, optimizer=optimizer)
+    run(trainer, 0, 1)
+    trainer.destroy()
+    optimizer.state_dict()
+    assert len(warnings_of(caplog, "lacks the state of its parameters")) == 1
+
+
+def test_state_of_a_torch_optimizer_that_the_device_does_not_take_is_said(caplog):
+    net = new_net()
+    optimizer = TORCH["adam"][0](net.parameters())
+    x, y = batch(0)
+    net(x, y).backward()
+    optimizer.step()
+    trainer = poptorch.trainingModel(net, optimizer=optimizer)
+    run(trainer, 0, 1)
+    assert len(warnings_of(caplog, "The Adam has state of 4 parameters")) == 1
