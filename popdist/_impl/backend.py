@@ -9,7 +9,7 @@ import os
 import time
 import typing
 
-from popdist._impl import environment, lending
+from popdist._impl import environment, failures, lending
 
 _BACKEND = "POPDIST_BACKEND"
 _initialized = False
@@ -45,6 +45,7 @@ def init() -> None:
             torch.distributed.init_process_group(_backend(), rank=index, world_size=instances)
             _own_group = True
             atexit.register(finalizeBackend)
+            failures.note_end_first()
     _initialized = True
 
 

@@ -12,6 +12,8 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
+import time
 import uuid
 
 from popdist._impl import arguments, environment, failures
@@ -79,23 +81,49 @@ def _how(code):
     return f"was killed by signal {-code}"
 
 
-def _report(failed, instances, notes):
+class _Ends(threading.Thread):
+    """When the children of this process ended, by id, in nanoseconds; they stay to be collected by whoever started them."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.seen = {}
+
+    def run(self):
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
+            except ChildProcessError:
+                time.sleep(0.01)
+                continue
+            if self.seen.setdefault(ended, now := time.time_ns()) != now:
+                time.sleep(0.002)  # not collected yet
+
+
+def _report(failed, instances, notes, ends):
     """Says which instances failed; returns the exit code of the job.
 
-    An instance that was killed makes others fail that were exchanging something with it, and so does one with an uncaught
-    exception: the first is named first. Those with SIGTERM were stopped here, unless there are no others; one that was
-    stopped on the way out, with its exception noted, failed by that.
+    An instance that ends makes others fail that were exchanging something with it, by an exception or by SIGABRT in a thread
+    of torch.distributed: the first is named first. Those with SIGTERM were stopped here, unless there are no others; one that
+    was stopped on the way out, with its exception noted, failed by that.
 
     Args:
         failed: by instance, what torch.distributed.run says (pid, exitcode, timestamp).
         notes: `failures.read`.
+        ends: by process id, when it ended.
     """
-    codes = {n: 1 if f.exitcode == -signal.SIGTERM and n in notes else f.exitcode for n, f in failed.items()}
+    codes = {n: f.exitcode for n, f in failed.items()}
+    codes |= {n: 1 for n, code in codes.items() if code == -signal.SIGTERM and notes.get(n, (0, ""))[1]}
     own = {number for number, code in codes.items() if code != -signal.SIGTERM} or set(failed)
-    never = (sys.maxsize, "")
-    ordered = sorted(own, key=lambda n: (codes[n] >= 0, notes.get(n, never)[0], failed[n].timestamp, n))
+
+    def order(number):
+        was_killed = codes[number] < 0 and codes[number] != -signal.SIGABRT
+        times = [notes.get(number, (sys.maxsize, ""))[0], ends.get(failed[number].pid, sys.maxsize)]
+        return not was_killed, min(times), failed[number].timestamp, number
+
+    ordered = sorted(own, key=order)
     for place, number in enumerate(ordered):
-        why = ": " + (notes[number][1] if number in notes else "its error is above") if codes[number] > 0 else ""
+        noted = notes.get(number, (0, ""))[1] or "its error is above"
+        why = f": {noted}" if codes[number] > 0 else ""
         also = "also, " if place else ""
         _say(f"{also}instance {number} of {instances} (pid {failed[number].pid}) {_how(codes[number])}{why}")
     _say("the job has ended; the other instances were stopped")
@@ -133,11 +161,13 @@ def _launch(given, folder):
     shown = "all" if given.only_output_from_instance is None else str(given.only_output_from_instance)
     command = [str(_INSTANCE), shown, given.program, *given.arguments]
     first = (given.host_index or 0) * (given.num_instances // len(given.host))
+    ends = _Ends()
+    ends.start()
     try:
         api.elastic_launch(_configuration(given), sys.executable)(*command)
     except errors.ChildFailedError as error:
         failed = {first + local: failure for local, failure in error.failures.items()}
-        return _report(failed, given.num_instances, failures.read(folder))
+        return _report(failed, given.num_instances, failures.read(folder), ends.seen)
     except SignalException as stopped:
         _say(f"stopped by {stopped.sigval.name}; all instances were stopped")
         return 128 + stopped.sigval

@@ -101,6 +101,34 @@ def test_an_instance_that_ends_badly_ends_the_job(tmp_path, then, how, exit_code
     assert not any(is_alive(process) for process in out)
 
 
+FOLLOWS = """
+import atexit, os, pathlib, sys, time
+left = pathlib.Path(sys.argv[1])
+atexit.register(lambda: (left.touch(), time.sleep(1)))  # called behind what popdist registers
+import popdist
+if popdist.getInstanceIndex() == 1:
+    {then}
+while not left.exists():
+    time.sleep(0.01)
+os.abort()  # as a thread of torch.distributed does that finds the other instance gone
+"""
+
+
+@pytest.mark.parametrize(
+    "then, how, exit_code",
+    [
+        ("sys.exit(7)", "ended with exit code 7: its error is above", 7),
+        pytest.param("raise KeyError('mine')", "ended with exit code 1: KeyError: 'mine'", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_the_instance_that_failed_first_is_named_first_and_gives_the_exit_code(tmp_path, then, how, exit_code):
+    _, errors, code = run(tmp_path, FOLLOWS.format(then=then), arguments=[str(tmp_path / "left")])
+    said = [line for line in errors if line.startswith("poprun: ")]
+    assert code == exit_code, said
+    assert said[0].startswith("poprun: instance 1 of 2 (pid ") and said[0].endswith(f") {how}")
+    assert said[1].startswith("poprun: also, instance 0 of 2 (pid ") and said[1].endswith(") was killed by SIGABRT")
+
+
 def test_an_instance_that_somebody_else_stops_ends_the_job_too(tmp_path):
     out, errors, code = run(tmp_path, WAITS.format(then="os.kill(os.getpid(), signal.SIGTERM)"))
     assert code == 143 and any("instance 1 of 2" in line and line.endswith("was killed by SIGTERM") for line in errors)
