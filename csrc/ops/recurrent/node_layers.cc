@@ -70,7 +70,11 @@ std::vector<std::string> activations_of(NodeImportCall& call, Cell cell, int64_t
                                          : cell == Cell::kGru ? std::vector<std::string>{"Sigmoid", "Tanh"}
                                                               : std::vector<std::string>{"Tanh"};
   std::vector<std::string> names;
-  if (call.has("activations")) names = call.texts("activations");
+  if (call.has("activations")) {
+    names = call.texts("activations");
+    if (call.is_popart() && cell == Cell::kRnn && names.empty())
+      call.unsupported("an empty list of activations; an RNN has one");
+  }
   if (names.size() > usual.size() && directions == 2 && names.size() == 2 * usual.size()) {
     const auto half = names.begin() + std::ssize(usual);
     if (!std::equal(names.begin(), half, half)) call.unsupported("activations that differ by direction");

@@ -6,7 +6,6 @@ A conversion raises `Refused`; the method that was called makes a TypeError of i
 from __future__ import annotations
 
 import inspect
-import numbers
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,11 +38,15 @@ def integer(value: Any) -> int:
 
 
 def number(value: Any) -> float:
-    if isinstance(value, (bool, numpy.bool_, numbers.Real, numpy.number)) and not isinstance(
-        value, numpy.complexfloating
-    ):
-        return float(value)
-    raise Refused
+    """Numbers, and whatever else stands for one: arrays and tensors of one element."""
+    if isinstance(value, (str, bytes, numpy.complexfloating)) or not hasattr(value, "__float__"):
+        raise Refused
+    if isinstance(value, numpy.ndarray) and value.dtype.kind not in "biuf":
+        raise Refused
+    try:
+        return float(value.item() if isinstance(value, numpy.ndarray) else value)
+    except (TypeError, ValueError):
+        raise Refused from None
 
 
 def text(value: Any) -> str:

@@ -165,7 +165,7 @@ class Method:
     def _is_left_out(parameter: Parameter, value: Any) -> bool:
         if isinstance(parameter.default, list) or parameter.default == "":
             return not value
-        return isinstance(parameter.default, float) and value == parameter.default
+        return isinstance(parameter.default, (float, str)) and value == parameter.default
 
 
 def body_of(core: _BuilderCore, child: Any, op_type: str) -> Any:

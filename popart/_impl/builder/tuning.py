@@ -27,12 +27,8 @@ class Tuning(NodeAttributes):
         return node
 
     def setPartialsType(self, nodeOutputName: str, partialsType: str) -> None:
-        """The type of partial sums of a Conv or MatMul: "FLOAT" or "HALF"."""
+        """The type of partial sums of a Conv or MatMul: "FLOAT" or "HALF" in any letter case; sessions refuse others."""
         node = self._tuned("setPartialsType", nodeOutputName, "Conv", "MatMul")
-        if partialsType not in ("FLOAT", "HALF"):
-            raise popart_exception(
-                f"setPartialsType: '{partialsType}' is no type of partial sums; there are FLOAT and HALF"
-            )
         self.replace_attribute(node, protos.attribute("__partials_type", _KINDS.STRING, partialsType))
 
     def getPartialsType(self, nodeOutputName: str) -> str:

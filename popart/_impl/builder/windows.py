@@ -1,4 +1,5 @@
-"""Windows of convolutions and pools: as many numbers as the data have spatial dimensions, and room for the window."""
+"""Windows of convolutions and pools: as many numbers as the data have spatial dimensions, and room for the window. Pads: two
+for each dimension."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ _POOLS = ("MaxPool", "AveragePool", "LpPool")
 
 
 def check_window(core: GraphView, node: onnx.NodeProto) -> None:
-    """Raises popart_exception for a node whose window cannot be right, whatever the data are."""
+    """Raises popart_exception for a node whose window or pads cannot be right, whatever the data are."""
+    if not node.domain and node.op_type == "Pad":
+        return _check_pads(core, node)
     if node.domain or node.op_type not in _CONVOLUTIONS + _POOLS:
         return
     values = protos.values_of(node)
@@ -42,6 +45,14 @@ def check_window(core: GraphView, node: onnx.NodeProto) -> None:
         return
     if node.op_type != "ConvTranspose":
         _check_room(node, values, data, kernel)
+
+
+def _check_pads(core: GraphView, node: onnx.NodeProto) -> None:
+    data, pads = _sizes(core, node.input[0]), protos.values_of(node).get("pads")
+    if data is not None and pads is not None and len(pads) != 2 * len(data):
+        raise popart_exception(
+            f"Pad: pads is {list(pads)}, but 2 numbers are needed for each of the {len(data)} dimensions of '{node.input[0]}'"
+        )
 
 
 def _sizes(core: GraphView, id: str) -> list[Any] | None:
