@@ -28,6 +28,9 @@ class ReplicaGrouping:
         self._replicas, self._size = numReplicas, size
         self._stride = 1 if size == 1 else stride
 
+    def str(self) -> Any:
+        return repr(self)
+
     def getNumReplicas(self) -> int:
         return self._replicas
 
@@ -63,7 +66,7 @@ class ReplicaGrouping:
             raise popart_exception(f"the transpose of {self} has no single stride")
         return ReplicaGrouping(self._replicas, 1 if self._stride > 1 else self._size, size)
 
-    def _check(self, value: int, end: int, what: str) -> None:
+    def _check(self, value: int, end: int, what: Any) -> None:
         if not 0 <= value < end:
             raise popart_exception(f"{what} {value} of {self}: there are {end}")
 
@@ -72,7 +75,7 @@ class ReplicaGrouping:
             return NotImplemented
         return (self._replicas, self._stride, self._size) == (other._replicas, other._stride, other._size)
 
-    def __str__(self) -> str:
+    def __str__(self) -> Any:
         return f"ReplicaGrouping(numReplicas={self._replicas}, stride={self._stride}, groupSize={self._size})"
 
     __repr__ = __str__

@@ -2,24 +2,38 @@
 
 import numpy
 import pytest
-from popart_ir_programs import Program, info
+from popart_ir_programs import Program, identifier, info
 
 import popart
 import popart._internal.ir as _ir
 
 
-def test_a_tensor_is_added_to_a_graph_and_gets_its_type_later():
+def test_a_tensor_stands_free_and_gets_its_type_later():
+    """Any number of them have one id, also one that the graph has."""
     p = Program()
-    t = _ir.Tensor("g/t", _ir.TensorType.ActGrad, p.graph)
-    assert t is p.graph.getTensor("g/t") and str(t) == t.id == "g/t" and t.tensor_type() == "ActGrad"
-    assert t.info.data_type() == "UNDEFINED" and t.info.shape() == []
-    t.info = info(4, dtype="INT32")
-    assert p.graph.getTensor("g/t").info == info(4, dtype="INT32")
-    t.info.set(_ir.DataType.FLOAT16, [2, 2])
-    assert t.info == info(2, 2, dtype="FLOAT16")
-    assert t.getGraph() is p.graph is t.getGraph_const() and t.getIr() is p.ir is t.getIr_const()
-    with pytest.raises(popart.popart_exception, match="g/t"):
-        _ir.Tensor("g/t", _ir.TensorType.ActGrad, p.graph)
+    for name in ("g/t", "g/t", "g/x"):
+        t = _ir.Tensor(name, _ir.TensorType.ActGrad, p.graph)
+        assert isinstance(t, _ir.Tensor) and str(t) == t.id == name and t.tensor_type() == "ActGrad"
+        assert t.info.data_type() == "UNDEFINED" and t.info.shape() == []
+        t.info = info(4, dtype="INT32")
+        assert t.info == info(4, dtype="INT32")
+        t.info.set(_ir.DataType.FLOAT16, [2, 2])
+        assert t.info == info(2, 2, dtype="FLOAT16")
+        assert t.getGraph() is p.graph is t.getGraph_const() and t.getIr() is p.ir is t.getIr_const()
+        t.setTensorType(_ir.TensorType.Stream)
+        assert t.tensorType() is _ir.TensorType.Stream and not t.hasTensorData() and not t.hasProducer()
+        assert t.consumers.getTotal() == 0 and not t.isGraphInput() and not t.isModified()
+        assert t.getReplicatedStreamMode() is popart.ReplicatedStreamMode.Replicate
+        t.setReplicatedStreamMode(popart.ReplicatedStreamMode.Broadcast)
+        assert t.getReplicatedStreamMode() is popart.ReplicatedStreamMode.Broadcast
+        assert not t.hasVirtualGraphId() and t.getVirtualGraphIdUnsafe() == -1 and t.getBatchAxis() == -1
+        assert t is not p.graph.getTensors()[0] and repr(t)
+        with pytest.raises(popart.popart_exception, match="stands free"):
+            t.dataAsFloat16()
+    assert "g/t" not in p.graph and p.graph.getTensor("g/x").info == info(2, 3)
+    op = p.graph.createOp_AddOp(identifier("Add"), p.settings("add"))
+    with pytest.raises(popart.popart_exception, match="'g/x' stands free"):
+        op.connectInTensor(0, t)
 
 
 def test_a_clone_has_the_type_and_another_id():

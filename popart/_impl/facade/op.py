@@ -11,6 +11,7 @@ from popart._impl.facade import gradients
 from popart._impl.facade.ids import OperatorIdentifier, Scope, add_scope
 from popart._impl.facade.settings import Settings
 from popart._impl.facade.tensor import Tensor
+from popart._impl.facade.unjudged import types_of_outputs
 from popart._impl.facade.values import OPTIONALS, value_of
 from popart._impl.tensor_info import TensorInfo
 
@@ -239,8 +240,19 @@ class Op:
             self.core.disconnect_output(self._op, index)
 
     def setup(self) -> None:
-        """Infers the types of the outputs. Raises popart_exception where those of the inputs do not fit."""
-        self.core.setup(self._op)
+        """Infers the types of the outputs. Whether inputs are of the right types is asked by transforms and sessions.
+
+        Raises popart_exception where those of the inputs say nothing of the outputs.
+        """
+        try:
+            self.core.setup(self._op)
+        except popart_exception:
+            found = types_of_outputs(self)
+            if found is None:
+                raise
+            for index, info in enumerate(found):
+                if self.hasOutput(index):
+                    self.outTensor(index).info = info
 
     def cloneIntoGraph(self, graph: Any) -> Any:
         """An unconnected op of the same attributes and settings in another graph."""

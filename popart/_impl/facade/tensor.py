@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy
 
+from popart._impl.debug_info import DebugInfo
 from popart._impl.enums import DataType, ReplicatedStreamMode, TensorType, TileSet
-from popart._impl.exceptions import popart_exception
+from popart._impl.exceptions import Checked, popart_exception
 from popart._impl.facade.regions import modified_regions
 from popart._impl.facade.values import Region
 from popart._impl.groups import VariableSettings
@@ -23,7 +24,7 @@ class Consumers:
 
     def getOps(self) -> list[Any]:
         """Each once, by id."""
-        return [self._tensor.getIr().wrap_op(op) for op in self._tensor.core.consumers(self._tensor.number)]
+        return [self._tensor.getIr().wrap_op(op) for op in self._tensor.core.consumers(self._tensor._number)]
 
     def getTotal(self) -> int:
         return sum(op.getInputTensors().count(self._tensor) for op in self.getOps())
@@ -52,20 +53,15 @@ class LocationInfo:
 
 
 class Tensor:
-    """Tensor(tensorId, tensorType, graph[, debugContext]) adds one to a graph; those of a graph are found by id.
-
-    Raises:
-        popart_exception: the graph has a tensor of that id.
+    """Those of a graph are found by id. Tensor(tensorId, tensorType, graph[, debugContext]) makes one that stands free: it knows
+    the graph, and the graph does not know it, so that there may be any number of one id.
     """
 
     _ir: Any
     _number: int
 
-    def __init__(self, tensorId: str, tensorType: TensorType, graph: Any, debugContext: Any = "") -> None:
-        self._ir = graph.getIr()
-        undefined = native_number(DataType.UNDEFINED)
-        self._number = self.core.create_tensor(graph.number, tensorId, tensorType.value, undefined, ())
-        self._ir.keep_tensor(self)
+    def __new__(cls, *arguments: Any, **named: Any) -> Tensor:
+        return object.__new__(FreeTensor)
 
     @staticmethod
     def of_number(ir: Any, number: int) -> Tensor:
@@ -253,6 +249,56 @@ class Tensor:
 
     def getDebugInfo(self) -> Any:
         return self._ir.debug_info("tensor", self._number, self.id)
+
+
+class FreeTensor(Tensor):
+    """A tensor of no graph, in a native program of its own."""
+
+    def __init__(self, tensorId: str, tensorType: TensorType, graph: Any, debugContext: Any = "") -> None:
+        from ipu_core import _native
+
+        self._ir, self._graph, self._native = graph.getIr(), graph, Checked(_native.Program())
+        undefined = native_number(DataType.UNDEFINED)
+        self._number = self._native.create_tensor(0, tensorId, tensorType.value, undefined, ())
+        self._stream_mode = ReplicatedStreamMode["Replicate"]
+
+    @property
+    def core(self) -> Any:
+        return self._native
+
+    @property
+    def number(self) -> int:
+        """Raises popart_exception: no op of a graph reads or makes it."""
+        raise popart_exception(f"the tensor '{self.id}' stands free: it is none of the graph '{self._graph.id}'")
+
+    def getGraph(self) -> Any:
+        return self._graph
+
+    getGraph_const = getGraph
+
+    def getGraphInputIndex(self) -> int:
+        return self._graph.getInputIndex(self.id)
+
+    def getReplicatedStreamMode(self) -> ReplicatedStreamMode:
+        return self._stream_mode
+
+    def setReplicatedStreamMode(self, mode: ReplicatedStreamMode) -> None:
+        self._stream_mode = mode
+
+    def modifiedRegionsByOps(self, ops: Iterable[Any], aliases: Any = None) -> list[Region]:
+        return []
+
+    def isInSyncWithIPU(self) -> bool:
+        return False
+
+    def hasTensorData(self) -> bool:
+        return False
+
+    def host_array(self) -> numpy.ndarray:
+        raise popart_exception(f"the tensor '{self.id}' has no data on the host: it stands free")
+
+    def getDebugInfo(self) -> Any:
+        return DebugInfo(self.id, "popart")
 
 
 def _reader(dtype: DataType, seen_as: str) -> Any:
