@@ -33,12 +33,13 @@ def user_location(skip: int = 0) -> SourceLocation:
 
 
 class _Recording:
-    """The contexts made since initializePoplarDebugInfo, and the strings in them."""
+    """The contexts made since initializePoplarDebugInfo, and their names and places."""
 
     def __init__(self) -> None:
         self.path: str | None = None
         self.contexts: list[dict[str, Any]] = []
         self.strings: dict[str, int] = {}
+        self.open: dict[int, dict[str, Any]] = {}  # contexts that have not ended, by id
 
     def index(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings))
@@ -57,20 +58,12 @@ def initializePoplarDebugInfo(filename: str, format: str = "json") -> None:
 
 
 def closePoplarDebugInfo() -> None:
-    """Writes the file: `contexts` and `stringTable`."""
+    """Writes the file: `contexts`, those that have not ended last, and `stringTable`."""
     if _recording.path is not None:
+        _recording.contexts += reversed(_recording.open.values())
         with open(_recording.path, "w") as file:
             json.dump({"contexts": _recording.contexts, "stringTable": list(_recording.strings)}, file)
         _recording.__init__()  # type: ignore[misc]
-
-
-def _indexed(value: Any) -> Any:
-    """Texts, also those in lists and dictionaries, as indices into the table; numbers as they are."""
-    if isinstance(value, str):
-        return _recording.index(value)
-    if isinstance(value, list):
-        return [_indexed(item) for item in value]
-    return {key: _indexed(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def is_recording() -> bool:
@@ -83,18 +76,20 @@ def record(
     """Adds a context with these values (texts, numbers, lists and dictionaries of them) while contexts are recorded; returns its id, else 0."""
     if _recording.path is None:
         return 0
-    where = location or user_location()
+    context = _context(layer, name, parent, location or user_location()) | values
+    _recording.contexts.append(context)
+    return int(context["id"])
+
+
+def _context(layer: str, name: str, parent: int, where: SourceLocation) -> dict[str, Any]:
+    """Names of contexts, files and functions are indices into the table; all other texts are themselves."""
     index = _recording.index
-    context: dict[str, Any] = {"id": next(_ids), "parentId": parent, "name": index(name), "layer": index(layer)}
-    context["location"] = {
+    place = {
         "functionName": index(where.functionName),
         "fileName": index(where.fileName),
         "lineNumber": where.lineNumber,
     }
-    for key, value in values.items():
-        context[key] = _indexed(value)
-    _recording.contexts.append(context)
-    return context["id"]
+    return {"id": next(_ids), "parentId": parent, "name": index(name), "layer": layer, "location": place}
 
 
 class DebugContext:
@@ -111,21 +106,28 @@ class DebugContext:
 
 
 class DebugInfo:
-    """A context that is written to the file, with texts of its own."""
+    """A context that is written to the file when it ends, after those inside it, with texts of its own."""
 
     def __init__(self, debugContext: Any = "", layer: str = "popart") -> None:
         context = debugContext if isinstance(debugContext, DebugContext) else DebugContext(debugContext)
         self._context, self._layer = context, layer
-        self._id = record(layer, {}, context.name, context.parent, context.location) or next(_ids)
+        if _recording.path is None:
+            self._id = next(_ids)
+            return
+        made = _context(layer, context.name, context.parent, context.location)
+        self._id = made["id"]
+        _recording.open[self._id] = made
 
     def setValue(self, name: str, value: str) -> None:
-        if _recording.contexts and _recording.contexts[-1]["id"] >= self._id:
-            for entry in reversed(_recording.contexts):
-                if entry["id"] == self._id:
-                    entry[name] = _recording.index(str(value))
+        if self._id in _recording.open:
+            _recording.open[self._id][name] = str(value)
 
     def getId(self) -> int:
         return self._id
+
+    def __del__(self) -> None:
+        if (context := _recording.open.pop(self._id, None)) is not None:
+            _recording.contexts.append(context)
 
 
 def builder_id(context: DebugContext | str, values: dict[str, Any]) -> int:

@@ -208,7 +208,9 @@ def test_a_device_is_the_first_that_is_free_or_one_of_all():
 
     def ids(how):
         manager = popart.DeviceManager()
-        found = (manager.tryAcquireAvailableDevice(1, 0, connectionType=on_demand, selectionCriterion=how) for _ in range(32))
+        found = (
+            manager.tryAcquireAvailableDevice(1, 0, connectionType=on_demand, selectionCriterion=how) for _ in range(32)
+        )
         return {device.id for device in found}
 
     assert ids(criterion.First) == {0} and len(ids(criterion.Random)) > 1
@@ -355,10 +357,34 @@ def test_contexts_are_written_with_their_place(tmp_path):
     popart.closePoplarDebugInfo()
     found = json.loads((tmp_path / "info.json").read_text())
     strings = found["stringTable"]
-    first, second = found["contexts"]
-    assert strings[first["layer"]] == "mine" and strings[first["key"]] == "text" and strings[first["name"]] == "outer"
+    second, first = found["contexts"]  # what is around others ends after them
+    assert first["layer"] == "mine" and first["key"] == "text" and strings[first["name"]] == "outer"
     assert strings[first["location"]["functionName"]] == "test_contexts_are_written_with_their_place"
     assert strings[first["location"]["fileName"]].endswith("test_popart_package.py")
     assert (second["parentId"], second["id"], second["location"]["lineNumber"]) == (first["id"], inner.getId(), 7)
     with pytest.raises(popart.popart_exception, match="not as 'cbor'"):
         popart.initializePoplarDebugInfo("x", "cbor")
+
+
+def foo():
+    info = popart.DebugInfo(popart.DebugContext("foo"), "mine")
+    bar()
+    info.setValue("after", "the inner one")
+
+
+def bar():
+    popart.DebugInfo(popart.DebugContext("bar"), "mine").setValue("key", "bar")
+
+
+def test_a_context_is_written_when_it_ends(tmp_path):
+    popart.initializePoplarDebugInfo(str(tmp_path / "info.json"), "json")
+    foo()
+    kept = popart.DebugInfo(popart.DebugContext("kept"), "mine")  # does not end before the file does
+    popart.closePoplarDebugInfo()
+    kept.setValue("late", "nothing")
+    found = json.loads((tmp_path / "info.json").read_text())
+    strings, contexts = found["stringTable"], found["contexts"]
+    assert [strings[context["name"]] for context in contexts] == ["bar", "foo", "kept"]
+    assert [strings[context["location"]["functionName"]] for context in contexts][:2] == ["bar", "foo"]
+    assert contexts[0]["key"] == "bar" and contexts[1]["after"] == "the inner one" and "late" not in contexts[2]
+    assert all(context["layer"] == "mine" for context in contexts)

@@ -174,6 +174,7 @@ def _subgraph(
             outputs=[made[at] for at in wanted],
             own={"callee": name},
             node=None,
+            replaced=[ops[i] for i in stretch],
         )
 
     return call

@@ -38,6 +38,7 @@ class Op:
     scope: str = ""
     is_forward: bool = False
     identity_of: str = ""  # what it was before a pattern made it an Identity
+    replaced: list[Op] = dataclasses.field(default_factory=list)  # by a call
 
     def common(self) -> dict[str, str]:
         virtual_graph, stage, phase = ("none" if each is None else str(each) for each in self.place)

@@ -262,19 +262,14 @@ def test_debug_information_goes_from_the_builder_to_ops(tmp_path):
     popart.closePoplarDebugInfo()
     data = json.loads(path.read_text())
     strings, contexts = data["stringTable"], {entry["id"]: entry for entry in data["contexts"]}
-    ops = [entry for entry in contexts.values() if strings[entry["layer"]] == "popart" and "opid" in entry]
-    (product,) = [
-        op
-        for op in ops
-        if strings[op["opid"]] == "MatMul" and "Gradient" not in "".join(strings[i] for i in op["inputs"])
-    ]
+    ops = [entry for entry in contexts.values() if entry["layer"] == "popart" and "opid" in entry]
+    (product,) = [op for op in ops if op["opid"] == "ai.onnx.MatMul:9" and "Gradient" not in "".join(op["inputs"])]
     node = contexts[product["parentId"]]
     call = contexts[node["parentId"]]
-    assert [strings[entry["layer"]] for entry in (node, call)] == ["onnx", "popartbuilder"]
-    assert strings[call["location"]["fileName"]] == __file__ and strings[product["category"]] == "op"
-    assert strings[product["graphId"]] == "maingraph" and strings[product["attributes"]["recompute"]] == "NO"
-    (update,) = [op for op in ops if strings[op["opid"]] == "SGD0VarUpdate"]
-    assert strings[contexts[update["parentId"]]["name"]] == "sgd"
+    assert [entry["layer"] for entry in (node, call)] == ["onnx", "popartbuilder"]
+    assert strings[call["location"]["fileName"]] == __file__ and product["category"] == "op"
+    assert strings[call["location"]["functionName"]] and node["opType"] == "MatMul"
+    assert product["graphId"] == "maingraph" and product["attributes"]["recompute"] == "NO"
     assert np.all(np.diff(sorted(contexts)) > 0)
 
 
@@ -295,8 +290,23 @@ def test_updates_are_recorded_below_the_context_of_the_optimizer(tmp_path, optim
     popart.closePoplarDebugInfo()
     data = json.loads(path.read_text())
     strings, contexts = data["stringTable"], {entry["id"]: entry for entry in data["contexts"]}
-    updates = [entry for entry in contexts.values() if "opid" in entry and "VarUpdate" in strings[entry["opid"]]]
-    assert updates and {strings[contexts[entry["parentId"]]["name"]] for entry in updates} == {name}
+    kinds = ("VarUpdate", "Combo", "Accumulate", "Updater")
+    updates = [entry for entry in contexts.values() if "opid" in entry and any(k in entry["opid"] for k in kinds)]
+    (parent,) = {entry["parentId"] for entry in updates}
+    assert (contexts[parent]["layer"], strings[contexts[parent]["name"]]) == ("popartbuilder", name)
+    assert all(entry["layer"] == "popart" and entry["opid"].startswith("ai.graphcore.") for entry in updates)
+    assert {entry["opid"].rpartition(":")[2] for entry in updates} == {"1"}
+
+
+def test_each_update_is_recorded_as_it_was_and_as_it_is(tmp_path):
+    path = tmp_path / "debug.json"
+    popart.initializePoplarDebugInfo(str(path), "json")
+    model, loss = _network(3)
+    model.session([loss], loss)
+    popart.closePoplarDebugInfo()
+    records = [r for r in json.loads(path.read_text())["contexts"] if "SGD" in r.get("opid", "")]
+    assert sorted(r["opid"] for r in records) == ["ai.graphcore.SGD0Combo:1"] * 3 + ["ai.graphcore.SGD0VarUpdate:1"] * 3
+    assert len({r["parentId"] for r in records}) == 1
 
 
 def test_debug_information_of_calls_names_the_ops_that_they_call(tmp_path):
@@ -310,5 +320,7 @@ def test_debug_information_of_calls_names_the_ops_that_they_call(tmp_path):
     calls = [entry for entry in contexts.values() if "outlinedDebugContextIds" in entry]
     assert len(calls) > 2
     for call in calls:
-        graphs = {data["stringTable"][contexts[op]["graphId"]] for op in call["outlinedDebugContextIds"]}
-        assert graphs == {data["stringTable"][call["attributes"]["callee"]]}
+        graphs = {contexts[op]["graphId"] for op in call["outlinedDebugContextIds"]}
+        assert graphs == {call["attributes"]["callee"]}
+        replaced = [contexts[op]["opid"] for op in call["replacedDebugContextIds"]]
+        assert any("MatMul" in opid for opid in replaced) and len(replaced) == len(call["outlinedDebugContextIds"])
