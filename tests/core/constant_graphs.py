@@ -87,7 +87,7 @@ class ConstantGraph:
         kinds = ["Add", "Sub", "Mul", "Max", "Min"]
         divisible = (self.values[other] != 0).all() and not (value == -(2**63)).any()
         if divisible and value.dtype.kind == "i":
-            kinds += ["Div", "Mod"]
+            kinds += ["Div", *(["Mod"] if self.version >= 10 else [])]
         if self.version < 12 and value.dtype.kind == "i":  # integers of Max and Min are from version 12 on
             kinds = [kind for kind in kinds if kind not in ("Max", "Min")]
         self.add(self.rng.choice(kinds), [source, other])
@@ -180,6 +180,51 @@ class ConstantGraph:
 
     def make_places(self, source, value):
         self.add("NonZero", [source])
+
+    def make_logic(self, source, value):
+        condition, other = self.pick(lambda v: v.dtype == bool), self.pick(lambda v: v.dtype == bool)
+        if condition is not None:
+            self.add(self.rng.choice(["And", "Or", "Xor"]), [condition, other])
+
+    def make_repeated(self, source, value):
+        if value.ndim:
+            self.add("Tile", [source, self.constant(self.rng.integers(1, 3, value.ndim))])
+
+    def make_parts(self, source, value):
+        axis = self.axis(value.ndim)
+        if axis is not None and value.shape[axis] > 1:
+            sizes = [1, value.shape[axis] - 1]
+            if self.version < 13:
+                self.add("Split", [source], outputs=2, axis=axis, split=sizes)
+            else:
+                self.add("Split", [source, self.constant(numpy.array(sizes, numpy.int64))], outputs=2, axis=axis)
+
+    def make_power(self, source, value):
+        if value.dtype == numpy.int64 and self.version >= 12:
+            self.add("Pow", [source, self.constant(self.rng.integers(0, 4, ()))])
+
+    def make_sums(self, source, value):
+        axis = self.axis(value.ndim)
+        if axis is not None and value.dtype == numpy.int64 and self.version >= 11:
+            options = {"reverse": int(self.rng.integers(2)), "exclusive": int(self.rng.integers(2))}
+            self.add("CumSum", [source, self.constant(numpy.int64(axis))], **options)
+
+    def make_place(self, source, value):
+        axis = self.axis(value.ndim)
+        if axis is not None and value.dtype != bool:
+            self.add(self.rng.choice(["ArgMax", "ArgMin"]), [source], axis=axis, keepdims=int(self.rng.integers(2)))
+
+    def make_bounded(self, source, value):
+        if value.dtype == numpy.int64 and self.version >= 12:
+            self.add("Clip", [source, self.constant(numpy.int64(-3)), self.constant(numpy.int64(2**40))])
+
+    def make_scattered(self, source, value):
+        axis = self.axis(value.ndim)
+        if axis is not None and value.ndim < 3 and self.version >= 11:
+            size = value.shape[axis]
+            line = [1] * value.ndim
+            places, updates = self.rng.integers(-size, size, line), value[tuple([slice(0, 1)] * value.ndim)]
+            self.add("ScatterElements", [source, self.constant(places), self.constant(updates)], axis=axis)
 
     # --- the model
     def model(self):

@@ -151,9 +151,29 @@ bool combine(const Function& function, const ExactTensor& a, const ExactTensor& 
   return true;
 }
 
+// Bounds are operands from version 11 on, and either may be absent.
+bool fold_clip(NodeImportCall& call) {
+  if (call.version() < 11) return false;
+  ExactTensor result = ExactTensor::of(*call.constant(0));
+  const DType dtype = result.dtype;
+  for (const auto& [i, type] : {std::pair{1, "Max"}, {2, "Min"}}) {
+    if (!call.has_operand(i)) continue;
+    const ExactTensor bound = ExactTensor::of(*call.constant(i));
+    ExactTensor bounded{dtype, {}, {}, {}};
+    if (bound.is_real() != result.is_real() || bound.size() != 1 ||
+        !combine(functions().at(type), result, converted(bound, dtype), bounded))
+      return false;
+    bounded.shape = result.shape;
+    result = std::move(bounded);
+  }
+  call.set_constant(0, result.to_constant());
+  return true;
+}
+
 }  // namespace
 
 bool fold_pointwise(NodeImportCall& call, std::string_view type) {
+  if (type == "Clip") return fold_clip(call);
   const Function function = function_of(call, type);
   const int count = call.operand_count();
   if (function.operands < 0 || count < 1 || (function.operands > 0 && count != function.operands))

@@ -74,10 +74,34 @@ bool fold_cum_sum(NodeImportCall& call) {
   return true;
 }
 
+// Places of the first largest or smallest element of each line.
+bool fold_place(NodeImportCall& call, bool of_largest) {
+  const ExactTensor x = ExactTensor::of(*call.constant(0));
+  const auto axis = static_cast<size_t>(axis_of(call, "axis", 0, x.shape.size()));
+  const bool keeps = call.integer("keepdims", 1) == 1;
+  if (x.is_real() || call.integer("select_last_index", 0) != 0 || x.shape[axis] == 0) return false;
+  const Strides strides = contiguous_strides(x.shape);
+  ExactTensor result{DType::kI64, x.shape, {}, {}};
+  result.shape[axis] = 1;
+  const int64_t lines = element_count(result.shape);
+  for (int64_t n = 0; n < lines; ++n) {
+    const size_t start = offset_of(static_cast<size_t>(n), result.shape, strides);
+    const auto at = [&](int64_t i) { return x.integers[start + static_cast<size_t>(i * strides[axis])]; };
+    int64_t best = 0;
+    for (int64_t i = 1; i < x.shape[axis]; ++i)
+      if (of_largest ? at(i) > at(best) : at(i) < at(best)) best = i;
+    result.integers.push_back(best);
+  }
+  if (!keeps) result.shape.erase(result.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  call.set_constant(0, result.to_constant());
+  return true;
+}
+
 }  // namespace
 
 bool fold_reduction(NodeImportCall& call, std::string_view type) {
   if (type == "CumSum") return call.operand_count() == 2 && fold_cum_sum(call);
+  if (type == "ArgMax" || type == "ArgMin") return fold_place(call, type == "ArgMax");
   const auto found = functions().find(type);
   if (found == functions().end()) return false;
   const ExactTensor x = ExactTensor::of(*call.constant(0));
