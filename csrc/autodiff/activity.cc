@@ -10,12 +10,6 @@
 namespace ipu::autodiff {
 namespace {
 
-bool stops_gradients(const ir::Op& op) {
-  if (op.settings.no_grad) return true;
-  const ops::OpDef* def = ops::definition(op);
-  return def != nullptr && def->gradient_kind == ops::GradientKind::kZero;
-}
-
 bool reads_any(const ir::Op& op, const std::unordered_set<const ir::Value*>& values) {
   for (int i = 0; i < op.operand_count(); ++i)
     if (op.operand(i) != nullptr && values.contains(op.operand(i)) && takes_gradient(op, i)) return true;
@@ -23,6 +17,12 @@ bool reads_any(const ir::Op& op, const std::unordered_set<const ir::Value*>& val
 }
 
 }  // namespace
+
+bool stops_gradients(const ir::Op& op) {
+  if (op.settings.no_grad) return true;
+  const ops::OpDef* def = ops::definition(op);
+  return def != nullptr && def->gradient_kind == ops::GradientKind::kZero;
+}
 
 Activity find_activity(const ir::Graph& graph, const std::vector<ir::Value*>& required,
                        bool through_integers) {

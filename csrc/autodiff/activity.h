@@ -10,6 +10,9 @@
 
 namespace ipu::autodiff {
 
+// Captured without gradients, or of a kind whose gradient is zero.
+bool stops_gradients(const ir::Op& op);
+
 class Activity {
  public:
   bool is_active(const ir::Value* value) const { return active_.contains(value); }

@@ -46,6 +46,9 @@ void refuse_writing(const ir::Op& op) {
 // Call sites get their new results when all is done, in one sweep.
 GradInfo differentiate_one(ir::Graph& graph, DifferentiateOptions& options, GrownGraphs& grown);
 
+constexpr const char* kNoPass =
+    "called in the body of a loop or branch of an inference model: its backward pass is captured in training alone";
+
 class Differentiation {
  public:
   // `grown` gets the graphs that return more than before.
@@ -62,14 +65,16 @@ class Differentiation {
   }
 
   // Into the forward graph itself, where the builder stands.
-  Differentiation(const ir::Builder& builder, DifferentiateOptions& options, GrownGraphs& grown)
+  Differentiation(const ir::Builder& builder, DifferentiateOptions& options, GrownGraphs& grown,
+                  const CustomPass& pass)
       : graph_(*builder.graph()),
         options_(options),
         grown_(grown),
         activity_(find_activity(graph_, options.required, options.through_integers)),
         backward_(&graph_),
         builder_(builder),
-        in_graph_(true) {}
+        in_graph_(true),
+        pass_(pass) {}
 
   std::vector<Value*> run_in_graph(const std::vector<std::pair<Value*, Value*>>& provided) {
     std::vector<ir::Op*> forward;
@@ -209,6 +214,16 @@ class Differentiation {
   std::vector<Value*> custom_gradients(const ir::Op& op, const std::vector<Value*>& upstream) {
     const int results = op.result_count();
     const int arguments = static_cast<int>(op.attributes.integer("arguments"));
+    std::vector<Value*> gradients(op.operand_count());
+    if (pass_) {
+      const std::vector<Value*> given = pass_(op, upstream);
+      std::copy(given.begin(), given.end(), gradients.begin() + results);
+      return gradients;
+    }
+    if (!op.attributes.has("gradient"))
+      not_differentiable(
+          op, fmt::format("which stands for autograd.Function {}, {}", op.attributes.text("function"),
+                          op.attributes.text("refusal", kNoPass)));
     std::vector<Value*> inputs;
     for (int i = 0; i < results; ++i)
       inputs.push_back(upstream[i] != nullptr ? upstream[i] : builder_.splat(op.result(i)->type(), 0.0));
@@ -217,7 +232,6 @@ class Differentiation {
     IPU_CHECK(graph != nullptr, "a custom gradient without its graph");
     const std::vector<Value*> made = builder_.call(graph, inputs);
     const std::vector<int64_t>& of = op.attributes.integers("of");
-    std::vector<Value*> gradients(op.operand_count());
     for (size_t i = 0; i < of.size(); ++i) gradients[results + of[i]] = made[i];
     return gradients;
   }
@@ -306,6 +320,7 @@ class Differentiation {
   ir::Graph* backward_;
   ir::Builder builder_;
   bool in_graph_ = false;
+  CustomPass pass_;
   GradInfo info_;
   std::unordered_map<const Value*, std::vector<Value*>> contributions_;
   std::unordered_map<const Value*, Value*> stand_ins_;
@@ -348,13 +363,28 @@ GradInfo differentiate_one(ir::Graph& graph, DifferentiateOptions& options, Grow
 
 std::vector<Value*> gradients_in_graph(ir::Builder& builder,
                                        const std::vector<std::pair<Value*, Value*>>& provided,
-                                       const std::vector<Value*>& required) {
+                                       const std::vector<Value*>& required, const CustomPass& pass) {
   DifferentiateOptions options;
   options.required = required;
   GrownGraphs grown;
-  const std::vector<Value*> gradients = Differentiation(builder, options, grown).run_in_graph(provided);
+  const std::vector<Value*> gradients = Differentiation(builder, options, grown, pass).run_in_graph(provided);
   if (!grown.empty()) complete_call_sites(*builder.module(), grown);
   return gradients;
+}
+
+std::vector<ir::Op*> custom_gradients_behind(const ir::Graph& graph, const Value* value) {
+  std::unordered_set<const Value*> reached{value};
+  std::vector<ir::Op*> found;
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+    ir::Op& op = **at;
+    bool is_reached = false;
+    for (int i = 0; i < op.result_count(); ++i) is_reached |= reached.contains(op.result(i));
+    if (!is_reached || stops_gradients(op)) continue;
+    if (op.is(kCustomGradient) && !op.attributes.has("gradient")) found.push_back(&op);
+    for (int i = 0; i < op.operand_count(); ++i)
+      if (takes_gradient(op, i)) reached.insert(op.operand(i));
+  }
+  return found;
 }
 
 void drop_custom_gradients(ir::Graph& graph) {

@@ -1,5 +1,10 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Exceptions.h>
+
+#include <functional>
+#include <optional>
 
 #include "bindings/bindings.h"
 #include "frontends/torch/capture/capture.h"
@@ -15,6 +20,14 @@ namespace {
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
 using Tensors = std::vector<at::Tensor>;
+using OptionalTensors = std::vector<std::optional<at::Tensor>>;
+using PythonBackward = std::function<OptionalTensors(int64_t number, const Tensors& of_results)>;
+
+Tensors defined_or_not(const OptionalTensors& tensors) {
+  Tensors all;
+  for (const std::optional<at::Tensor>& tensor : tensors) all.push_back(tensor.value_or(at::Tensor()));
+  return all;
+}
 
 py::object dtype_object(at::ScalarType type) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(type)));
@@ -134,11 +147,11 @@ void define_capture(py::module_& m) {
       .def(
           "add_state",
           [](tf::Capture& c, const std::string& name, const at::Tensor& tensor, bool is_parameter,
-             bool trainable, bool updatable) {
-            return c.memory().add_state(name, tensor, is_parameter, trainable, updatable);
+             bool trainable, bool updatable, bool is_statistic) {
+            return c.memory().add_state(name, tensor, is_parameter, trainable, updatable, is_statistic);
           },
           py::arg("name"), py::arg("tensor"), py::arg("is_parameter"), py::arg("trainable"),
-          py::arg("updatable") = false)
+          py::arg("updatable") = false, py::arg("is_statistic") = false)
       .def(
           "set_block",
           [](tf::Capture& c, const std::string& id, int ipu) { c.annotations().set_block(id, ipu); },
@@ -163,8 +176,15 @@ void define_capture(py::module_& m) {
       .def(
           "gradients",
           [](tf::Capture& c, const Tensors& outputs, const Tensors& upstream, const Tensors& inputs,
-             bool create_graph) { return c.gradients().of(outputs, upstream, inputs, create_graph); },
-          py::arg("outputs"), py::arg("upstream"), py::arg("inputs"), py::arg("create_graph"))
+             bool create_graph, bool keep_graph, const PythonBackward& backward) {
+            return c.gradients().of(outputs, upstream, inputs, create_graph, keep_graph,
+                                    [&](int64_t number, const Tensors& of_results) {
+                                      return defined_or_not(backward(number, of_results));
+                                    });
+          },
+          py::arg("outputs"), py::arg("upstream"), py::arg("inputs"), py::arg("create_graph"),
+          py::arg("keep_graph"), py::arg("backward"),
+          "`backward(number, gradients of results)` gives the gradients of the arguments of a custom call.")
       .def("leaves", [](tf::Capture& c) { return c.memory().leaves(); })
       .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
       .def("knows", [](tf::Capture& c, const at::Tensor& t) { return c.memory().host_value(t).defined(); })
@@ -177,15 +197,32 @@ void define_capture(py::module_& m) {
           },
           py::arg("start"), py::arg("stop"))
       .def(
-          "begin_custom_gradient",
-          [](tf::Capture& c, const Tensors& results) { return c.gradients().begin_custom(results); },
-          py::arg("results"))
-      .def(
-          "end_custom_gradient",
-          [](tf::Capture& c, const Tensors& results, const Tensors& arguments, const Tensors& gradients) {
-            return c.gradients().end_custom(results, arguments, gradients);
+          "add_custom_call",
+          [](tf::Capture& c, const std::string& function, const Tensors& results, const Tensors& arguments) {
+            return c.gradients().passes().add(function, results, arguments);
           },
-          py::arg("results"), py::arg("arguments"), py::arg("gradients"))
+          py::arg("function"), py::arg("results"), py::arg("arguments"))
+      .def("passes_for_training", &tf::Capture::passes_for_training)
+      .def(
+          "begin_pass", [](tf::Capture& c, int64_t number) { return c.gradients().passes().begin(number); },
+          py::arg("number"))
+      .def(
+          "end_pass",
+          [](tf::Capture& c, const OptionalTensors& gradients, const Tensors& parameters,
+             const Tensors& of_parameters) {
+            c.gradients().passes().end(defined_or_not(gradients), parameters, of_parameters);
+          },
+          py::arg("gradients"), py::arg("parameters"), py::arg("of_parameters"))
+      .def("random_operations", &tf::Capture::random_operations, "How many were captured so far.")
+      .def("return_to_random_operation", &tf::Capture::return_to_random_operation, py::arg("number"),
+           "The next one draws the numbers of the one of this number.")
+      .def(
+          "refuse_pass",
+          [](tf::Capture& c, int64_t number, const std::string& reason) {
+            c.gradients().passes().refuse(number, reason);
+          },
+          py::arg("number"), py::arg("reason"))
+      .def("abandon_pass", [](tf::Capture& c) { c.gradients().passes().abandon(); })
       .def(
           "open_body",
           [](tf::Capture& c, const std::string& function, const Tensors& arguments) {
@@ -205,16 +242,16 @@ void define_capture(py::module_& m) {
                        const at::Tensor& from) { c.memory().write(to, c.memory().read(from)); })
       .def(
           "finish",
-          [](tf::Capture& self, const Tensors& outputs) {
+          [](tf::Capture& self, const Tensors& outputs, const Tensors& parameters, const Tensors& gradients) {
             torch::PyWarningHandler to_python;  // a constant that does not fit
             try {
-              return self.finish(outputs);
+              return self.finish(outputs, parameters, gradients);
             } catch (...) {
               to_python.set_in_exception();
               throw;
             }
           },
-          py::arg("outputs"))
+          py::arg("outputs"), py::arg("parameters") = Tensors(), py::arg("gradients") = Tensors())
       .def(
           "outside",
           [](tf::Capture& c, const py::object& f) {

@@ -144,13 +144,24 @@ class Changes {
     return PyObject_GenericSetAttr(object.ptr(), name, kind.ptr()) == 0;
   }
 
+  // As torch._C._swap_tensor_impl, which refuses tensors that somebody refers to weakly, as profilers do: they refer
+  // to what a tensor is, and that is put back.
   static void swap_contents(const py::object& a, const py::object& b) {
-    static PyObject* swap =
-        py::object(py::module_::import("torch._C").attr("_swap_tensor_impl")).release().ptr();
-    PyObject* arguments[] = {a.ptr(), b.ptr()};
-    PyObject* none = PyObject_Vectorcall(swap, arguments, 2, nullptr);
-    if (none == nullptr) throw py::error_already_set();
-    Py_DECREF(none);
+    if (!THPVariable_Check(a.ptr()) || !THPVariable_Check(b.ptr()))
+      throw py::type_error("swap needs two tensors");
+    at::Tensor& of_a = reinterpret_cast<THPVariable*>(a.ptr())->cdata;
+    at::Tensor& of_b = reinterpret_cast<THPVariable*>(b.ptr())->cdata;
+    std::swap(of_a, of_b);
+    take_over(of_a, a.ptr(), b.ptr());
+    take_over(of_b, b.ptr(), a.ptr());
+  }
+
+  // What `tensor` refers to belongs to object `now` from here on. While others share it, it keeps its object alive.
+  static void take_over(const at::Tensor& tensor, PyObject* now, PyObject* before) {
+    tensor.unsafeGetTensorImpl()->pyobj_slot()->store_pyobj(now);
+    if (tensor.use_count() < 2) return;
+    Py_INCREF(now);
+    Py_DECREF(before);
   }
 
   // Runs no Python.

@@ -6,6 +6,7 @@
 #include "ir/structure.h"
 #include "ir/text/text.h"
 #include "ir/verify/verifier.h"
+#include "tests/thrown.h"
 
 namespace ipu::autodiff {
 namespace {
@@ -93,6 +94,50 @@ TEST(CustomGradient, IsItsFirstOperandsOnceDropped) {
   drop_custom_gradients(graph);
   EXPECT_EQ(count_kind(graph, "custom_gradient"), 0);
   EXPECT_EQ(graph.outputs()[0], graph.find_value("y"));
+}
+
+constexpr char kOpen[] = R"(
+graph @forward(%x: f32[3], %other: f32[3]) -> f32[3] {
+  %a = custom_gradient(%x, %x) {arguments=1, call=0, function="First"} : f32[3]
+  %b = custom_gradient(%a, %a) {arguments=1, call=1, function="Second"} : f32[3]
+  %c = custom_gradient(%x, %other) {arguments=1, call=2, function="Third"} : f32[3]
+  %d = detach(%c) : f32[3]
+  %y = mul(%b, %d) : f32[3]
+  return %y
+})";
+
+TEST(CustomGradient, WithoutAGraphIsAskedForByWhoStandsInTheForwardPass) {
+  std::unique_ptr<ir::Module> module = ir::parse(kOpen);
+  ir::Graph& graph = *module->find_graph("forward");
+  ir::Builder builder(&graph);
+  std::vector<std::string> asked;
+  const auto pass = [&](const ir::Op& op, const std::vector<ir::Value*>& upstream) {
+    asked.push_back(op.attributes.text("function"));
+    return std::vector<ir::Value*>{upstream[0]};
+  };
+  const auto found = gradients_in_graph(
+      builder, {{graph.find_value("y"), builder.splat({DType::kF32, {3}}, 1.0)}}, {graph.inputs()[0]}, pass);
+  EXPECT_NE(found[0], nullptr);
+  EXPECT_EQ(asked, (std::vector<std::string>{"Second", "First"}));
+}
+
+TEST(CustomGradient, WithoutAGraphIsAnErrorElsewhere) {
+  std::unique_ptr<ir::Module> module = ir::parse(kOpen);
+  ir::Graph& graph = *module->find_graph("forward");
+  DifferentiateOptions options;
+  options.required = {graph.inputs()[0]};
+  const std::string message = message_of([&] { differentiate(graph, options); });
+  EXPECT_NE(message.find("autograd.Function Second, called in the body"), std::string::npos) << message;
+}
+
+TEST(CustomGradient, IsBehindAValueWhereAGradientOfThatReachesIt) {
+  std::unique_ptr<ir::Module> module = ir::parse(kOpen);
+  const ir::Graph& graph = *module->find_graph("forward");
+  std::vector<int64_t> calls;
+  for (const ir::Op* op : custom_gradients_behind(graph, graph.find_value("y")))
+    calls.push_back(op->attributes.integer("call"));
+  EXPECT_EQ(calls, (std::vector<int64_t>{1, 0}));
+  EXPECT_TRUE(custom_gradients_behind(graph, graph.find_value("d")).empty());
 }
 
 }  // namespace

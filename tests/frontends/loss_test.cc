@@ -44,6 +44,24 @@ graph @forward(%x: f32[3], %w: f32[3]) -> (f32[], f32[]) {
   EXPECT_EQ(find_final_loss(*module->find_graph("forward"), 1)->name(), "loss");
 }
 
+TEST(FinalLoss, ALossWhoseGradientForwardTakesIsTheLastChoice) {
+  std::unique_ptr<ir::Module> module = ir::parse(R"(
+graph @forward(%a: f32[3], %b: f32[3]) -> (f32[], f32[]) {
+  %inner = mse_loss(%a, %b) {reduction="mean"} : f32[]
+  %loss = l1_loss(%a, %b) {reduction="sum"} : f32[]
+  return %inner, %loss
+})");
+  ir::Graph& graph = *module->find_graph("forward");
+  ir::Op* inner = graph.find_value("inner")->producer();
+  ir::Op* other = graph.find_value("loss")->producer();
+  inner->settings.outline.set(kInnerLoss, true);
+  EXPECT_EQ(final_loss_of(graph), other);
+  other->settings.no_grad = true;
+  EXPECT_EQ(final_loss_of(graph), inner);
+  inner->settings.outline.set(kInnerLoss, false);  // its graph is gone
+  EXPECT_EQ(final_loss_of(graph), nullptr);
+}
+
 TEST(FinalLoss, IndependentLossesAreNamedWithTheirLines) {
   EXPECT_EQ(code_of(R"(
 graph @forward(%a: f32[3], %b: f32[3], %c: f32[3]) -> (f32[], f32[]) {

@@ -35,10 +35,13 @@ void warn_of_what_follows(const ir::Op& loss) {
 // The losses that gradients of a state reach. One whose operands are all detached takes no part in training.
 std::vector<ir::Op*> losses_of(const ir::Graph& graph, int first_state) {
   std::unordered_set<const ir::Value*> reached(graph.inputs().begin() + first_state, graph.inputs().end());
-  std::vector<ir::Op*> losses, all;
+  std::vector<ir::Op*> losses, all, inner;
   for (const auto& op : graph.ops()) {
-    const bool is_loss =
-        ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad && !op->settings.outline.has(kInnerLoss);
+    bool is_loss = ops::has_trait(*op, ops::kLoss) && !op->settings.no_grad;
+    if (is_loss && op->settings.outline.has(kInnerLoss)) {
+      is_loss = false;
+      if (op->settings.outline.boolean(kInnerLoss)) inner.push_back(op.get());
+    }
     if (is_loss) all.push_back(op.get());
     if (op->settings.no_grad || op->is("detach")) continue;
     bool flows = false;
@@ -48,10 +51,31 @@ std::vector<ir::Op*> losses_of(const ir::Graph& graph, int first_state) {
     if (is_loss) losses.push_back(op.get());
     for (int i = 0; i < op->result_count(); ++i) reached.insert(op->result(i));
   }
+  if (all.empty()) return inner;
   return losses.empty() ? all : losses;
 }
 
+// Those that do not feed the last one.
+std::vector<const ir::Op*> independent_of_last(const ir::Graph& graph, const std::vector<ir::Op*>& losses) {
+  std::unordered_set<const ir::Op*> feeding{losses.back()};
+  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
+    if (!feeding.contains((*at).get())) continue;
+    for (int i = 0; i < (*at)->operand_count(); ++i)
+      if ((*at)->operand(i) != nullptr && (*at)->operand(i)->producer() != nullptr)
+        feeding.insert((*at)->operand(i)->producer());
+  }
+  std::vector<const ir::Op*> independent;
+  for (const ir::Op* loss : losses)
+    if (!feeding.contains(loss)) independent.push_back(loss);
+  return independent;
+}
+
 }  // namespace
+
+const ir::Op* final_loss_of(const ir::Graph& graph, int first_state) {
+  const std::vector<ir::Op*> losses = losses_of(graph, first_state);
+  return losses.empty() || !independent_of_last(graph, losses).empty() ? nullptr : losses.back();
+}
 
 ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
   std::vector<ir::Op*> losses = losses_of(graph, first_state);
@@ -65,16 +89,8 @@ ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
 
   // The last loss of the capture is the final one if every other loss feeds it.
   ir::Op* last = losses.back();
-  std::unordered_set<const ir::Op*> feeding{last};
-  for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at) {
-    if (!feeding.contains((*at).get())) continue;
-    for (int i = 0; i < (*at)->operand_count(); ++i)
-      if ((*at)->operand(i) != nullptr && (*at)->operand(i)->producer() != nullptr)
-        feeding.insert((*at)->operand(i)->producer());
-  }
   std::string independent;
-  for (const ir::Op* loss : losses)
-    if (!feeding.contains(loss)) independent += "\n  " + describe(*loss);
+  for (const ir::Op* loss : independent_of_last(graph, losses)) independent += "\n  " + describe(*loss);
   if (!independent.empty())
     throw Error(ErrorCode::kSeveralLosses,
                 fmt::format("several losses: these do not feed the last one, {}:{}\n"

@@ -136,12 +136,15 @@ using ir::kSeedStream;
 // Returns the values of the forward graph that have a gradient in the program; the loss is one of them.
 std::vector<const ir::Value*> build_step(const ForwardGraph& forward, const StepOptions& options);
 
-// In `settings.outline` of a loss whose gradient forward itself takes: it is not what is trained on.
+// In `settings.outline` of a loss whose gradient forward itself takes: it is not what is trained on, unless it is
+// true (forward keeps the graph) and there is no other.
 inline constexpr char kInnerLoss[] = "inner_loss";
 
 // Losses of a captured graph (ops with the loss trait): the final one, to which all others lead. Those that
 // no gradient connects to an input from `first_state` on do not count, unless there are no others.
 // Error(kNoLoss), Error(kSeveralLosses).
 ir::Value* find_final_loss(const ir::Graph& graph, int first_state = 0);
+// The same without words: nullptr where there is none, or several.
+const ir::Op* final_loss_of(const ir::Graph& graph, int first_state = 0);
 
 }  // namespace ipu::frontends

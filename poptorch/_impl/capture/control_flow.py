@@ -44,7 +44,9 @@ def _results(function, name, given):
 def _capture_body(capture, function, name, body, inputs):
     arguments = capture.core.open_body(function, inputs)
     try:
-        capture.core.close_body(_results(function, name, body(*arguments)))
+        with capture.gradients_of_body(function):
+            results = _results(function, name, body(*arguments))
+        capture.core.close_body(results)
     except BaseException:
         capture.core.abandon_body()
         raise

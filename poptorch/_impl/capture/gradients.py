@@ -1,19 +1,47 @@
 """Gradients inside `forward`: `torch.autograd.grad`, `backward()`, and functions with a backward pass of their own.
 
 Autograd itself does not run while a model is captured. What it is asked for is captured as operations instead: the
-core differentiates the graph, and `backward` of a `torch.autograd.Function` runs once on stand-ins for the gradients.
+core differentiates the graph, and asks for the `backward` of a `torch.autograd.Function` where it comes to one.
 """
 
 import torch
 from torch.autograd.function import _SingleLevelFunction
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.nn.modules._functions import BackwardHookFunction  # an identity that torch looks for by its node
 
-from poptorch._impl.capture import state as capture_state
+from poptorch._impl import errors
+from poptorch._impl.capture import custom_functions, functional, state as capture_state
 from poptorch._impl.capture.replacements import in_class
 
 
 def _is_symbolic(capture, value):
     return isinstance(value, torch.Tensor) and capture.core.holds(value)
+
+
+def gradients_of(capture, outputs, upstream, targets, create_graph, keep_graph):
+    """The gradients of `targets` (None: nothing depends on it) from those of `outputs` (None: none came)."""
+    given = [pair for pair in zip(outputs, upstream) if pair[1] is not None]
+
+    def backward(number, of_results):
+        return capture.custom_calls[number].backward(of_results, create_graph)
+
+    return capture.core.gradients(
+        [tensor for tensor, _ in given],
+        [gradient for _, gradient in given],
+        targets,
+        create_graph,
+        keep_graph,
+        backward,
+    )
+
+
+def _accumulate(tensor, gradient, create_graph):
+    if tensor.grad is None:
+        tensor.grad = gradient
+    elif create_graph:
+        tensor.grad = tensor.grad + gradient
+    else:
+        tensor.grad.add_(gradient)  # in place as in torch: others may look at it
 
 
 def engine(capture, original, retained):
@@ -34,15 +62,12 @@ def engine(capture, original, retained):
         for tensor in targets:
             if not tensor.requires_grad:
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
-        given = [pair for pair in zip(outputs, gradients) if pair[1] is not None]
-        found = capture.core.gradients(
-            [tensor for tensor, _ in given], [gradient for _, gradient in given], targets, bool(create_graph)
-        )
+        found = gradients_of(capture, outputs, gradients, targets, bool(create_graph), bool(keep_graph))
         if accumulate_grad:
             with torch.set_grad_enabled(bool(create_graph)):
                 for tensor, gradient in zip(targets, found):
                     if gradient is not None:
-                        tensor.grad = gradient if tensor.grad is None else tensor.grad + gradient
+                        _accumulate(tensor, gradient, create_graph)
             return ()
         if not allow_unused and any(gradient is None for gradient in found):
             raise RuntimeError(
@@ -54,94 +79,23 @@ def engine(capture, original, retained):
     return run_backward
 
 
-class _Context:
-    """The `ctx` of a function during capture."""
+def _refuse_state_of(capture):
+    """A step of an optimizer in forward is captured like everything else; what it keeps for its next step is lost."""
 
-    def __init__(self, needs_input_grad):
-        self.needs_input_grad = needs_input_grad
-        self.saved_tensors = ()
-        self.dirty = self.not_differentiable = ()
-        self.materialize_grads = True
-
-    def save_for_backward(self, *tensors):
-        self.saved_tensors = tensors
-
-    def save_for_forward(self, *tensors):
-        pass
-
-    def mark_dirty(self, *tensors):
-        self.dirty = tensors
-
-    def mark_non_differentiable(self, *tensors):
-        self.not_differentiable = tensors
-
-    def set_materialize_grads(self, value):
-        self.materialize_grads = value
-
-    @property
-    def saved_variables(self):
-        return self.saved_tensors
-
-
-def _is_in(tensor, tensors):
-    return any(tensor is other for other in tensors)
-
-
-def _gradients_of_arguments(function, context, args, upstream):
-    """What `backward` gives for each argument, as torch takes it."""
-    with torch.enable_grad():
-        given = function.backward(context, *upstream)
-    given = list(given) if isinstance(given, tuple) else [given]
-    if len(given) > len(args) and all(gradient is None for gradient in given[len(args) :]):
-        given = given[: len(args)]
-    if len(given) != len(args):
-        raise RuntimeError(
-            f"function {function.__name__}Backward returned an incorrect number of gradients "
-            f"(expected {len(args)}, got {len(given)})"
+    def after_step(optimizer, args, kwargs):
+        if capture_state.active() is not capture:
+            return
+        kept = sorted(
+            {name for state in optimizer.state.values() for name, value in state.items() if value is not None}
         )
-    return given
+        if kept:
+            raise errors.create_error(
+                f"torch.optim.{type(optimizer).__name__}.step() in forward: what the optimizer keeps between steps "
+                f"({', '.join(kept)}) would start anew in every call. Use torch.optim.SGD without momentum there, or give the "
+                "parameters to the optimizer of poptorch.trainingModel and leave their gradients in .grad."
+            )
 
-
-def _apply(capture, function, args):
-    needs = tuple(isinstance(value, torch.Tensor) and value.requires_grad for value in args)
-    context = _Context(needs)
-    differentiable = torch.is_grad_enabled() and any(needs)
-    with torch.no_grad():
-        if function.setup_context is not _SingleLevelFunction.setup_context:
-            result = function.forward(*args)
-            function.setup_context(context, args, result)
-        else:
-            result = function.forward(context, *args)
-    if not differentiable:
-        return result
-    results = list(result) if isinstance(result, tuple) else [result]
-    places = [
-        place
-        for place, tensor in enumerate(results)
-        if _is_symbolic(capture, tensor)
-        and tensor.is_floating_point()
-        and not _is_in(tensor, context.not_differentiable)
-    ]
-    if not places:
-        return result
-    chosen = [results[place] for place in places]
-    stand_ins = capture.core.begin_custom_gradient(chosen)
-    upstream = [
-        torch.zeros_like(tensor, device=tensor.device)
-        if isinstance(tensor, torch.Tensor) and context.materialize_grads
-        else None
-        for tensor in results
-    ]
-    for place, stand_in in zip(places, stand_ins):
-        upstream[place] = stand_in
-    given = _gradients_of_arguments(function, context, args, upstream)
-    pairs = [(value, gradient) for value, gradient, need in zip(args, given, needs) if need and gradient is not None]
-    made = capture.core.end_custom_gradient(chosen, [value for value, _ in pairs], [gradient for _, gradient in pairs])
-    for place, tensor in zip(places, made):
-        if _is_in(results[place], context.dirty):  # changed in place: the argument goes on as the result
-            capture.core.write(results[place], tensor)
-        results[place] = tensor
-    return tuple(results) if isinstance(result, tuple) else results[0]
+    return after_step
 
 
 def install(capture, changes):
@@ -152,8 +106,10 @@ def install(capture, changes):
         outside = capture_state.active() is not capture
         if outside or cls is BackwardHookFunction or not any(_is_symbolic(capture, value) for value in args):
             return plain.__get__(None, cls)(*args, **kwargs)
-        return _apply(capture, cls, args)
+        return custom_functions.apply(capture, cls, args)
 
+    functional.install(changes)
+    changes.at_end(register_optimizer_step_post_hook(_refuse_state_of(capture)).remove)
     retained = []  # values whose gradient is kept like that of a leaf
     plain_retain = torch.Tensor.retain_grad
 

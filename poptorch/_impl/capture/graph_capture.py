@@ -1,12 +1,14 @@
 """Runs `forward` once on symbolic ipu tensors and hands what it recorded to the compiler."""
 
+import contextlib
 import warnings
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from poptorch import poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.capture import host_calls, state as capture_state, patches
+from poptorch._impl.capture import custom_functions, host_calls, state as capture_state, patches
 from poptorch._impl import structures
 
 _DYNAMIC_SHAPE = "the shape of its result depends on values"  # in errors of the capture
@@ -45,10 +47,31 @@ def parameters_and_buffers(model):
                 yield name, tensor, is_parameter
 
 
+@contextlib.contextmanager
+def _surroundings(training):
+    """What a capture does not take from where the wrapper is called: dispatch modes, and in training that gradients are off."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_disable_current_modes())
+        if training:
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+        yield
+
+
 def _entries(module, table):
     """The dict `_parameters` or `_buffers` of a module; empty for a scripted one, which forward cannot change."""
     entries = module.__dict__.get(table)
     return entries if isinstance(entries, dict) else {}
+
+
+def _running_statistics(model):
+    """Names of the buffers that layers of normalisation keep for themselves."""
+    return {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        if isinstance(module, torch.nn.modules.batchnorm._NormBase)
+        for name in ("running_mean", "running_var", "num_batches_tracked")
+    }
 
 
 class GraphCapture:
@@ -56,6 +79,7 @@ class GraphCapture:
 
     def __init__(self, model, training, options, trainable_names, groupings):
         self._model = model
+        self._training = training
         self.core = poptorch_core.Capture(training)
         self._strategy = options._strategy
         self._name_modules = options._module_namescope
@@ -69,6 +93,8 @@ class GraphCapture:
         self.states = {}  # name → host tensor
         self.host_calls = host_calls.HostCalls(self)
         self._swapped = []  # (tensor of the model, its counterpart)
+        self.custom_calls = []  # of functions with a backward pass of their own, in order of capture
+        self.forward_derivatives = 0  # calls of torch.func.jvp that are open
         self.output_structure = None
 
     # --- called by annotations and patches while forward runs ---
@@ -138,7 +164,8 @@ class GraphCapture:
             )
         changes = poptorch_core.Changes()
         try:
-            return changes.run(lambda: self._run(changes, names, values, keywords, examples))
+            with _surroundings(self._training):
+                return changes.run(lambda: self._run(changes, names, values, keywords, examples))
         except poptorch_core.Error as error:
             if _DYNAMIC_SHAPE not in error.message:
                 raise
@@ -177,7 +204,62 @@ class GraphCapture:
                     "returned by every call.",
                     stacklevel=2,
                 )
-        return self.core.finish(outputs)
+        return self._finish(outputs)
+
+    def _finish(self, outputs):
+        """The end of the capture, when forward has returned: what training needs besides comes in here."""
+        if not self._training:
+            return self.core.finish(outputs)
+        given = self._given_gradients()
+        custom_functions.capture_passes(self, self.core.passes_for_training())
+        return self.core.finish(outputs, list(given), list(given.values()))
+
+    def _given_gradients(self):
+        """Parameters that forward itself put a gradient on (`backward()`, `.grad = ...`), with it."""
+        given = {}
+        for name, parameter in self.states.items():
+            if name not in self._trainable or parameter.grad is None:
+                continue
+            if not parameter.requires_grad:
+                raise errors.create_error(
+                    f"The parameter '{name}' gets a gradient in forward (.grad = ...) though it does not require one: "
+                    "it is not trained. Set requires_grad_() before wrapping."
+                )
+            given[parameter] = parameter.grad
+        return given
+
+    @contextlib.contextmanager
+    def gradients_of_body(self, function):
+        """Around what a body of a loop or branch captures: what it leaves for gradients must not leave it."""
+        first_call = len(self.custom_calls)
+        before = {name: tensor.grad for name, tensor in self.states.items() if name in self._trainable}
+        yield
+        if not self._training:
+            return
+        for name, gradient in before.items():
+            if self.states[name].grad is not gradient:
+                raise errors.create_error(
+                    f"A body of poptorch.{function} puts a gradient on the parameter '{name}', which belongs to what is "
+                    "outside of it. Take torch.autograd.grad in the body, return the gradient, and add it to .grad behind "
+                    "the loop or branch."
+                )
+        for number in reversed(range(first_call, len(self.custom_calls))):
+            if self.custom_calls[number].has_pass:
+                continue
+            try:  # whether a gradient needs it is not known yet
+                custom_functions.capture_passes(self, [number])
+            except Exception as error:
+                self.core.refuse_pass(number, f"whose backward cannot be captured: {error}")
+
+    def parameters(self):
+        """Those of the model that require a gradient, as they stand in the capture."""
+        return [tensor for tensor in self.states.values() if tensor.requires_grad]
+
+    def leaves(self):
+        """All tensors whose `.grad` a backward pass may set."""
+        parameters = self.parameters()
+        known = {id(tensor) for tensor in parameters}
+        return [*parameters, *(tensor for tensor in self.core.leaves() if id(tensor) not in known)]
 
     @staticmethod
     def _example(tensor, count, factors):
@@ -196,10 +278,13 @@ class GraphCapture:
         return micro_batch(tensor.detach(), count, factors)
 
     def _swap_states_in(self, changes):
+        statistics = _running_statistics(self._model)
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
             trainable = is_parameter and name in self._trainable and tensor.requires_grad
             seen = tensor.detach()[0].requires_grad_(tensor.requires_grad) if name in self._groupings else tensor
-            symbolic = self.core.add_state(name, seen, is_parameter, trainable, name in self._updatable)
+            symbolic = self.core.add_state(
+                name, seen, is_parameter, trainable, name in self._updatable, name in statistics
+            )
             kind = type(tensor)
             self.states[name] = tensor
             plain = getattr(kind, "_poptorch_plain_class", None)

@@ -12,7 +12,7 @@ import sys
 import torch
 import torch.utils.checkpoint
 
-from poptorch._impl.capture import gradients, plain_shapes, slicing, state as capture_state
+from poptorch._impl.capture import gradients, plain_shapes, random_states, slicing, state as capture_state
 from poptorch._impl.capture.replacements import in_class, in_module
 from poptorch._impl.log import warn_once
 
@@ -205,6 +205,26 @@ class _Stance:
         return getattr(self._original if capture_state.active() is None else self._inside, name)
 
 
+def _without_ipu(original):
+    """The devices whose lists of tensors torch updates by fused operators: during capture it goes tensor by tensor."""
+
+    def supported_devices():
+        devices = original()
+        return devices if capture_state.active() is None else [name for name in devices if name != "ipu"]
+
+    return supported_devices
+
+
+def _no_autocast(original):
+    """Element types are those that the model says: `torch.autocast` in forward has no effect on constants either."""
+
+    def set_autocast_enabled(*args):
+        if capture_state.active() is None:
+            original(*args)
+
+    return set_autocast_enabled
+
+
 def _force_eager(changes):
     """What torch compiled before runs as written."""
     if "torch._dynamo" not in sys.modules:
@@ -221,7 +241,12 @@ def install(capture, changes):
         factories[name] = _redirected_factory(name, original)
         _make_known_to_scripts(original, factories[name], changes)
     in_module(
-        changes, torch, **factories, normal=_redirected_normal(torch.normal), compile=_eager_compile(torch.compile)
+        changes,
+        torch,
+        **factories,
+        normal=_redirected_normal(torch.normal),
+        compile=_eager_compile(torch.compile),
+        set_autocast_enabled=_no_autocast(torch.set_autocast_enabled),
     )
     in_module(changes, torch.jit, is_tracing=_is_tracing(torch.jit.is_tracing))
     in_class(changes, torch.nn.Module, "_call_impl", _module_call(torch.nn.Module._call_impl))
@@ -229,7 +254,11 @@ def install(capture, changes):
     in_class(changes, torch.Tensor, "register_hook", _ignored_hook(torch.Tensor.register_hook))
     changes.watch_subscripts(slicing.dynamic_getitem, slicing.dynamic_setitem)
     _force_eager(changes)
+    for module in (torch.utils._foreach_utils, sys.modules["torch.optim.optimizer"]):
+        name = "_get_foreach_kernels_supported_devices"
+        changes.replace(module, name, _without_ipu(getattr(module, name)))
     gradients.install(capture, changes)
+    random_states.install(capture, changes)
     checkpointing = torch.utils.checkpoint.CheckpointFunction
     in_class(changes, checkpointing, "apply", _inline_checkpoint(torch.autograd.Function.__dict__["apply"]))
     in_class(changes, torch.distributions.Distribution, "_validate_args", False)

@@ -63,6 +63,88 @@ def test_a_leaf_and_the_tensor_it_was_cloned_from_are_two():
     torch.testing.assert_close(poptorch.inferenceModel(forward)(x), (x, 2 * x * x))
 
 
+VIEWS = {
+    "itself": lambda t: t,
+    "view": lambda t: t.view(-1),
+    "view_as": lambda t: t.view_as(t),
+    "alias": lambda t: torch.ops.aten.alias(t),
+    "reshape": lambda t: t.reshape(3, 4),
+    "flatten": lambda t: t.flatten(),
+    "item": lambda t: t[0],
+    "columns": lambda t: t[:, 1:],
+    "steps": lambda t: t[::2, 0],
+    "none": lambda t: t[None],
+    "select": lambda t: t.select(1, 2),
+    "narrow": lambda t: t.narrow(0, 1, 2),
+    "transpose": lambda t: t.t(),
+    "permute": lambda t: t.permute(1, 0),
+    "movedim": lambda t: t.movedim(0, 1),
+    "unsqueeze": lambda t: t.unsqueeze(1).squeeze(1),
+    "expand": lambda t: t.expand(2, 4, 3),
+    "diagonal": lambda t: t.diagonal(),
+    "chunk": lambda t: t.chunk(2)[1],
+    "split": lambda t: t.split([1, 3])[1],
+    "unbind": lambda t: t.unbind(1)[0],
+    "view_of_view": lambda t: t.t()[1:].unsqueeze(0)[0, :, ::3],
+    "two_views": lambda t: t[0] * t[1] + t[2],
+    "as_strided": lambda t: t.as_strided((2, 3), (3, 1)),
+}
+LEAVES = {
+    "detached": lambda x: x.detach().requires_grad_(),
+    "cloned": lambda x: x.clone().requires_grad_(),
+    "input": lambda x: x.requires_grad_(),
+    "row_of_an_input": lambda x: x.expand(2, 4, 3)[1].detach().requires_grad_(),
+    "known_at_capture": lambda x: torch.linspace(-1, 1, 12).reshape(4, 3).requires_grad_(),
+    "made_with_a_gradient": lambda x: torch.full((4, 3), 1.5, requires_grad=True),
+    "tensor": lambda x: torch.tensor([[0.5, 1.0, 2.0]] * 4, requires_grad=True),
+    "parameter": lambda x: torch.nn.Parameter(torch.full((4, 3), 0.5)),
+}
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_gradients_reach_a_leaf_through_every_view_of_it(kind):
+    def forward(x):
+        found = []
+        for view in VIEWS.values():
+            leaf = LEAVES[kind](x.clone())
+            seen = view(leaf)
+            found.append(grad((seen * seen * 0.5).sum() + leaf.sum(), leaf)[0])
+            leaf = LEAVES[kind](x.clone())
+            view(leaf).sin().sum().backward()
+            found.append(leaf.grad)
+        return found
+
+    x = rows()
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), forward(x))
+
+
+@pytest.mark.parametrize("kind", ["detached", "cloned", "known_at_capture"])
+def test_a_leaf_that_is_written_goes_on_with_what_was_written(kind):
+    """An attack by projected gradients: steps on an input, kept within bounds."""
+
+    def forward(x):
+        leaf = LEAVES[kind](x)
+        for _ in range(3):
+            (slope,) = grad((leaf[:, 0] * leaf[:, 1].exp()).sum() + leaf.pow(3).sum(), leaf)
+            with torch.no_grad():
+                leaf += 0.1 * slope.sign()
+                leaf[0].clamp_(-0.5, 0.5)
+        return leaf.detach() * 1.0
+
+    x = rows()
+    want = forward(x.clone())
+    torch.testing.assert_close(poptorch.inferenceModel(forward)(x), want)
+
+
+def test_training_does_not_reach_behind_a_detached_leaf():
+    def forward(self, x):
+        leaf = self.first(x).detach().requires_grad_()
+        (slope,) = grad(torch.tanh(leaf[:, 1:]).sum(), leaf, create_graph=True)
+        return poptorch.identity_loss((self.second(leaf) * slope[:, :2]).sum() + self.scale.sum(), "none")
+
+    same_training(forward, rows())
+
+
 def test_what_is_written_without_gradients_keeps_the_gradient_of_what_was_there():
     def forward(x):
         x = x.detach().requires_grad_()
@@ -386,7 +468,7 @@ def test_a_wrong_number_of_gradients_is_refused():
             return gradient, gradient
 
     with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 1, got 2\)"):
-        poptorch.inferenceModel(lambda x: Wrong.apply(x.requires_grad_()))(rows())
+        poptorch.inferenceModel(lambda x: grad(Wrong.apply(x.requires_grad_()).sum(), x))(rows())
 
 
 def test_backward_hooks_of_modules_are_accepted_and_never_called():

@@ -1,5 +1,7 @@
 """Batch norm in both modes, with running statistics, against torch over the same micro-batches (one replica)."""
 
+import copy
+
 import pytest
 import torch
 from reference import compare_training
@@ -94,3 +96,96 @@ def traced(model, x):
     events = model._executable.take_trace()
     model._executable.trace(False)
     return events
+
+
+class OwnStatistics(torch.nn.Module):
+    """Batch norm by the function, with buffers of any name."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(channels))
+        self.register_buffer("spread", torch.ones(channels))
+
+    def forward(self, x):
+        return torch.nn.functional.batch_norm(x, self.centre, self.spread, training=True)
+
+
+class WithoutGradients(torch.nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        with torch.no_grad():
+            return self.norm(x)
+
+
+class Twice(torch.nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return self.norm(self.norm(x) + x)
+
+
+NORMS = {
+    "batch_norm": torch.nn.BatchNorm2d,
+    "cumulative": lambda channels: torch.nn.BatchNorm2d(channels, momentum=None),
+    "function": OwnStatistics,
+    "without_gradients": WithoutGradients,
+    "twice": Twice,
+    "two": lambda channels: torch.nn.Sequential(torch.nn.BatchNorm2d(channels), torch.nn.BatchNorm2d(channels)),
+}
+
+
+class Convolutional(torch.nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.conv, self.norm, self.linear = torch.nn.Conv2d(2, 3, 3), norm, torch.nn.Linear(27, 4)
+
+    def forward(self, x, y):
+        out = self.linear(torch.relu(self.norm(self.conv(x))).flatten(1))
+        return out, torch.nn.functional.cross_entropy(out, y)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+@pytest.mark.parametrize("name", NORMS)
+def test_replicas_train_with_running_statistics_of_their_own(name, broadcast):
+    torch.manual_seed(4)
+    model = Convolutional(NORMS[name](3))
+    replicas = [copy.deepcopy(model) for _ in range(2)]
+    optimizers = [torch.optim.SGD(replica.parameters(), lr=0.05) for replica in replicas]
+    options = poptorch.Options().replicationFactor(2).broadcastBuffers(broadcast)
+    trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.05))
+    for _ in range(2):
+        x, y = torch.randn(8, 2, 5, 5), torch.randint(0, 4, (8,))
+        trainer(x, y)
+        for replica, x_part, y_part in zip(replicas, x.chunk(2), y.chunk(2)):
+            replica.zero_grad()
+            replica(x_part, y_part)[1].backward()
+        for first, second in zip(*(replica.parameters() for replica in replicas)):
+            if first.grad is not None:
+                first.grad = (first.grad + second.grad) / 2
+                second.grad = first.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for key, tensor in replicas[0].state_dict().items():  # those of the first replica are read back
+        torch.testing.assert_close(model.state_dict()[key], tensor, rtol=1e-4, atol=1e-5, msg=lambda t: f"{key}: {t}")
+    trainer.destroy()
+
+
+def test_other_buffers_beside_running_statistics_are_refused_by_name():
+    class Counting(Convolutional):
+        def __init__(self):
+            super().__init__(torch.nn.BatchNorm2d(3))
+            self.register_buffer("seen", torch.zeros(1))
+
+        def forward(self, x, y):
+            self.seen.add_(x.sum())
+            return super().forward(x, y)
+
+    model = Counting()
+    trainer = poptorch.trainingModel(model, poptorch.Options().replicationFactor(2))
+    with pytest.raises(poptorch.Error, match="forward writes the buffer 'seen' in place"):
+        trainer(torch.randn(4, 2, 5, 5), torch.zeros(4, dtype=torch.long))

@@ -67,6 +67,7 @@ void Capture::begin() {
   saved_keys_ = c10::impl::tls_local_dispatch_key_set();
   c10::impl::LocalDispatchKeySet keys = saved_keys_;
   keys.excluded_ = keys.excluded_ | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+  keys.excluded_ = keys.excluded_ | c10::autocast_dispatch_keyset;
   keys.included_ = keys.included_ | c10::DispatchKeySet(kKey);
   c10::impl::_force_tls_local_dispatch_key_set(keys);
   functions_.start([] {
@@ -183,7 +184,14 @@ OutputSpec Capture::output_of(const at::Tensor& t) {
   return spec;
 }
 
-std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs) {
+std::vector<int64_t> Capture::passes_for_training() {
+  if (!training_ || !unsupported_.empty()) return {};
+  return gradients_.passes().needed_for_training();
+}
+
+std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs,
+                                          const std::vector<at::Tensor>& parameters,
+                                          const std::vector<at::Tensor>& gradients) {
   IPU_CHECK(active_, "begin() comes before finish()");
   if (!unsupported_.empty()) {
     leave();
@@ -195,6 +203,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   }
   auto result = std::make_unique<Captured>();
   result->training = training_;
+  if (!parameters.empty()) gradients_.passes().add_to_training(parameters, gradients);
   builder_.settings = {};
   builder_.settings.block = annotations_.block();
   for (const at::Tensor& t : outputs) result->outputs.push_back(output_of(t));

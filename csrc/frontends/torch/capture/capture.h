@@ -48,8 +48,13 @@ class Capture {
   // From here on every operator of this thread comes to the capture. Error(kCapture) when one is in progress.
   void begin();
   at::Tensor add_input(const std::string& name, const at::Tensor& example, const at::Tensor& whole);
-  // Ends the capture. Error(kUnsupportedOps) listing all of them.
-  std::unique_ptr<Captured> finish(const std::vector<at::Tensor>& outputs);
+  // The calls of functions with a backward pass of their own whose passes must be captured before the end.
+  std::vector<int64_t> passes_for_training();
+  // Ends the capture. Error(kUnsupportedOps) listing all of them. `parameters` get `gradients` on top of those of
+  // the loss.
+  std::unique_ptr<Captured> finish(const std::vector<at::Tensor>& outputs,
+                                   const std::vector<at::Tensor>& parameters = {},
+                                   const std::vector<at::Tensor>& gradients = {});
   void abort();  // ends the capture; harmless when there is none
 
   // --- what it holds
@@ -80,6 +85,8 @@ class Capture {
   ir::Value* seed();
   bool is_seed(const ir::Value* value) const { return value != nullptr && value == seed_; }
   int64_t next_stream() { return next_stream_++; }  // of random ops, in order of capture
+  int64_t random_operations() const { return next_stream_; }
+  void return_to_random_operation(int64_t number) { next_stream_ = number; }
 
   // While it lives the thread is as outside of the capture, which goes on afterwards.
   class Outside {

@@ -23,7 +23,8 @@ struct StateSpec {
   std::vector<int64_t> shape;
   at::ScalarType dtype;  // on the host
   bool is_parameter = false, trainable = false;
-  bool used = false;  // has an input in the graph
+  bool is_statistic = false;  // running statistic of a normalisation
+  bool used = false;          // has an input in the graph
   bool written = false;
   int input = -1, output = -1;  // of the graph
 };

@@ -15,11 +15,23 @@
 namespace ipu::frontends::torch_frontend {
 namespace {
 
-// Replicas that are fed different inputs compute different values for a buffer that forward writes.
+// The new value of a running statistic, as an operator of normalisation gives it.
+bool is_new_statistic(const ir::Value* value) {
+  const ir::Op* op = value->producer();
+  while (op != nullptr && (op->is("cast") || op->is("detach") || op->is("straight_through"))) {
+    value = op->operand(op->is("straight_through") ? 1 : 0);
+    op = value->producer();
+  }
+  return op != nullptr && (op->is("batch_norm") || op->is("instance_norm"));
+}
+
+// Replicas that are fed different inputs compute different values for a buffer that forward writes. Each keeps
+// its own running statistics.
 void check_buffers(const Captured& captured, const CompileSettings& s) {
   if (!s.broadcast_buffers || s.compile.input_groups.count(s.compile.replicas) == 1) return;
   for (const StateSpec& state : captured.states) {
-    if (state.output < 0) continue;
+    if (state.output < 0 || state.is_statistic) continue;
+    if (is_new_statistic(captured.graph->outputs()[static_cast<size_t>(state.output)])) continue;
     throw Error(ErrorCode::kCapture,
                 std::string("buffers cannot be broadcast: forward writes the ") +
                     (state.is_parameter ? "parameter '" : "buffer '") + state.name + "' in place, and " +

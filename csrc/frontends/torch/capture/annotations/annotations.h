@@ -31,6 +31,11 @@ class Annotations {
   void end_body() { --bodies_; }
   std::vector<BlockSpec> take_blocks() { return std::move(blocks_); }
 
+  // Between the two operators belong where `op` does: what follows is the backward pass of a function that stood
+  // there.
+  void begin_pass(const ir::Op& op);
+  void end_pass();
+
   // --- scopes
   void push_module(const std::string& path);
   void pop_module();
@@ -65,6 +70,13 @@ class Annotations {
   std::unordered_map<std::string, std::vector<size_t>> entries_;  // of an id, the one entered last at the end
   std::unordered_set<std::string> keys_;
   std::vector<std::string> modules_;
+  struct Left {
+    BlockState block_state;
+    std::string block;
+    std::vector<std::string> modules;
+    std::vector<Attributes> outlines;
+  };
+  std::vector<Left> left_;                  // where open passes were begun
   std::vector<Attributes> outlines_;        // of nested poptorch.Attribute contexts, merged
   std::optional<size_t> multi_conv_start_;  // ops of the graph when the open MultiConv began
   int64_t multi_convs_ = 0;

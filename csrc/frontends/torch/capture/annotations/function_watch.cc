@@ -18,6 +18,8 @@ std::atomic<FunctionWatch* (*)()> current_watch{nullptr};
 void FunctionWatch::start(FunctionWatch* (*current)()) {
   struct Entered final : at::ObserverContext {};
   current_watch = current;
+  others_ = at::get_record_function_tls_();
+  at::set_record_function_tls_({});
   callback_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(
           [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
@@ -35,7 +37,9 @@ void FunctionWatch::start(FunctionWatch* (*current)()) {
 }
 
 void FunctionWatch::stop() {
-  if (callback_ != 0) at::removeCallback(callback_);
+  if (callback_ == 0) return;
+  at::removeCallback(callback_);
+  at::set_record_function_tls_(others_);
   callback_ = 0;
 }
 

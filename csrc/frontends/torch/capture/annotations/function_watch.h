@@ -1,7 +1,10 @@
 // Whether gradients are off where the program is. forward() of a custom autograd.Function runs with gradients
 // off; what counts is the mode around it. So calls of autograd.Function.apply are watched: each opens a record
 // without an operator name, and an `apply` that was bound before the capture does, too.
+// Nobody else is told of calls meanwhile: a profiler would count what never runs, and hold on to tensors.
 #pragma once
+
+#include <ATen/record_function.h>
 
 #include <cstdint>
 #include <vector>
@@ -20,6 +23,7 @@ class FunctionWatch {
  private:
   std::vector<bool> modes_;  // grad mode at entry of each running autograd.Function
   uint64_t callback_ = 0;    // handle, 0: none
+  at::RecordFunctionTLS others_;
 };
 
 }  // namespace ipu::frontends::torch_frontend

@@ -45,7 +45,8 @@ std::vector<at::Tensor> Bodies::open(const std::string& function, const std::vec
   for (size_t i = 0; i < arguments.size(); ++i) {
     stand_ins.push_back(capture_.memory().new_tensor(contiguous_like(arguments[i]),
                                                      body.stand_in->result(static_cast<int>(i))));
-    attach_gradient({arguments[i]}, stand_ins.back());
+    // In later rounds the arguments of a loop are what its body made.
+    attach_gradient({arguments[i]}, stand_ins.back(), function == "for_loop");
   }
   bodies_.push_back(std::move(body));
   return stand_ins;

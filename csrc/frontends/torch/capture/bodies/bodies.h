@@ -41,6 +41,7 @@ class Bodies {
   // Whether `op` was captured in a body that has ended. Such an op may hold values that others read, and is no
   // part of the program otherwise.
   bool is_left_behind(const ir::Op& op) const { return left_behind_.contains(op.id()); }
+  void leave_behind(const ir::Op& op) { left_behind_.insert(op.id()); }
   // At the end of the capture: what was left behind goes, unless a value of it is read.
   void sweep();
 

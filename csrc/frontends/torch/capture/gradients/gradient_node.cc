@@ -26,11 +26,12 @@ struct CapturedNode final : torch::autograd::Node {
 
 }  // namespace
 
-void attach_gradient(at::ArrayRef<at::Tensor> inputs, const at::Tensor& result) {
+void attach_gradient(at::ArrayRef<at::Tensor> inputs, const at::Tensor& result, bool always) {
   if (!at::GradMode::is_enabled() || c10::InferenceMode::is_enabled()) return;
   if (!result.defined() || impl_of(result) == nullptr) return;
   if (!at::isFloatingType(result.scalar_type()) && !at::isComplexType(result.scalar_type())) return;
   c10::intrusive_ptr<CapturedNode> node;
+  if (always) node = c10::make_intrusive<CapturedNode>();
   for (const at::Tensor& t : inputs) {
     if (!t.defined() || !t.requires_grad() || (t.is_same(result) && t.is_leaf())) continue;
     if (!node) node = c10::make_intrusive<CapturedNode>();

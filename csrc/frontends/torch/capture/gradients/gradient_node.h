@@ -6,7 +6,8 @@
 
 namespace ipu::frontends::torch_frontend {
 
-// Gives `result` the dummy node when grad mode is on, it is floating and an input requires a gradient.
-void attach_gradient(at::ArrayRef<at::Tensor> inputs, const at::Tensor& result);
+// Gives `result` the dummy node when grad mode is on, it is floating and an input requires a gradient (`always`: or
+// might do so).
+void attach_gradient(at::ArrayRef<at::Tensor> inputs, const at::Tensor& result, bool always = false);
 
 }  // namespace ipu::frontends::torch_frontend

@@ -1,12 +1,12 @@
-// Gradients that forward() itself takes, and functions that bring their own backward pass. Nothing of torch's
-// autograd runs: the captured graph is differentiated where it stands, by the rules that training uses, and a
-// custom backward pass is captured once with stand-ins for the incoming gradients.
+// Gradients that forward() itself takes. Nothing of torch's autograd runs: the captured graph is differentiated
+// where it stands, by the rules that training uses.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <vector>
 
+#include "frontends/torch/capture/gradients/custom_passes.h"
 #include "ir/builder.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -16,29 +16,22 @@ class Memory;
 
 class InnerGradients {
  public:
-  explicit InnerGradients(Capture& capture) : capture_(capture) {}
+  explicit InnerGradients(Capture& capture) : capture_(capture), passes_(capture) {}
 
+  CustomPasses& passes() { return passes_; }
   // Captures the gradients of `inputs` from those of `outputs` (undefined: ones are the caller's business);
   // an undefined tensor where nothing depends on an input. They carry gradients themselves when
-  // `create_graph`.
+  // `create_graph`. A loss among `outputs` may still be the one that training is about when `keep_graph`.
   std::vector<at::Tensor> of(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& upstream,
-                             const std::vector<at::Tensor>& inputs, bool create_graph);
-  // Stand-ins for the gradients of `results`; what is captured until end_custom() is a backward pass.
-  std::vector<at::Tensor> begin_custom(const std::vector<at::Tensor>& results);
-  // `results` again, with the captured pass as their gradient: `of[i]` (undefined: none) is that of
-  // arguments[i].
-  std::vector<at::Tensor> end_custom(const std::vector<at::Tensor>& results,
-                                     const std::vector<at::Tensor>& arguments,
-                                     const std::vector<at::Tensor>& of);
+                             const std::vector<at::Tensor>& inputs, bool create_graph, bool keep_graph,
+                             const CustomPasses::Backward& backward);
 
  private:
   Memory& memory();
   ir::Builder& builder();
-  ir::Graph* graph();
-  ir::Value* value_for_gradient(const at::Tensor& gradient, const at::Tensor& of);
 
   Capture& capture_;
-  std::vector<ir::Op*> stand_ins_;  // of the passes being captured, innermost last
+  CustomPasses passes_;
 };
 
 }  // namespace ipu::frontends::torch_frontend

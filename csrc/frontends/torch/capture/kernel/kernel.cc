@@ -5,6 +5,8 @@
 //   only CPU tensors (they come here while PrivateUse1 is included)            → the CPU kernel
 // Operators about memory, devices and values are treated by themselves (specials.h); all others by their
 // importers.
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 #include "frontends/torch/capture/capture.h"
@@ -57,7 +59,11 @@ Scan scan(const OpInfo& info, Arguments arguments, Capture* capture) {
       if (IpuTensorImpl* impl = impl_of(t)) {
         s.ours = true;
         const Base& base = *impl->slot->base;
-        if (base.on_host) return;
+        if (base.on_host) {
+          // Gradients are those of values of the graph, and this one asks for its own.
+          s.graph = s.graph || (capture != nullptr && t.requires_grad() && at::GradMode::is_enabled());
+          return;
+        }
         if (base.capture == 0 || base.capture != Capture::current_id()) {
           if (Capture::is_settling(base.capture)) raise_other_thread(info);
           raise_stale(info);

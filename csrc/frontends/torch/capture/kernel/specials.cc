@@ -182,11 +182,12 @@ void detach(const OpInfo& info, Stack* stack) {
   finish_call(stack, n, at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(), true)));
 }
 
-void alias(const OpInfo& info, Stack* stack) {
+void alias(Capture* c, const OpInfo& info, Stack* stack) {
   size_t n = info.arguments();
   at::Tensor self = torch::jit::peek(*stack, 0, n).toTensor();
   IpuTensorImpl* impl = impl_of(self);
   if (impl == nullptr) return forward_to_cpu(info, stack);
+  if (c != nullptr) c->memory().own_leaf(self);
   at::Tensor same =
       make_tensor(self.sizes(), self.strides(), self.storage_offset(), self.scalar_type(), impl->slot);
   impl_of(same)->detached = impl->detached;
@@ -235,7 +236,7 @@ bool run_special(Capture* capture, const OpInfo& info, bool in_graph, Stack* sta
       detach(info, stack);
       return true;
     case Special::kAlias:
-      alias(info, stack);
+      alias(capture, info, stack);
       return true;
     case Special::kClone:
       clone(capture, info, in_graph, stack);

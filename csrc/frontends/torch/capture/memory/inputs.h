@@ -23,6 +23,7 @@ class Inputs {
   at::Tensor add(const std::string& name, const at::Tensor& example, const at::Tensor& whole);
   // The input whose value at entry this is, or -1.
   int with_value(const ir::Value* value) const;
+  int count() const { return static_cast<int>(inputs_.size()); }
   bool holds(const std::shared_ptr<Slot>& slot) const;
   void replace(const std::shared_ptr<Slot>& slot, const std::shared_ptr<Slot>& by);
   // Appends new values to the graph's outputs. Error(kCapture) where memory is written that an input shares.

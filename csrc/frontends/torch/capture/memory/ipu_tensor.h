@@ -30,9 +30,8 @@ struct IpuTensorImpl final : c10::TensorImpl {
               std::shared_ptr<Slot> slot);
 
   std::shared_ptr<Slot> slot;
-  bool detached = false;  // made by `.data` or detach(): reads of it stop gradients
-  // A leaf that requires a gradient reads as a value of its own, so that gradients stop there and are found.
-  ir::Value *leaf_of = nullptr, *leaf = nullptr;
+  bool detached = false;       // made by `.data` or detach(): reads of it stop gradients
+  bool is_known_leaf = false;  // of gradients (Memory::own_leaf)
 };
 
 IpuTensorImpl* impl_of(

@@ -19,12 +19,11 @@ Memory::Memory(uint64_t capture, bool training, ir::Builder& builder)
       builder_(builder),
       constants_(builder),
       views_(builder),
-      leaves_(builder),
       inputs_(capture, builder.graph()),
       states_(builder.graph()) {}
 
 at::Tensor Memory::add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter,
-                             bool trainable, bool updatable) {
+                             bool trainable, bool updatable, bool is_statistic) {
   required_device_dtype((is_parameter ? "parameter " : "buffer ") + name, tensor.scalar_type());
   std::shared_ptr<Slot> slot = graph_slot(capture_, nullptr);
   slot->base->state = static_cast<int>(states_.size());
@@ -37,6 +36,7 @@ at::Tensor Memory::add_state(const std::string& name, const at::Tensor& tensor, 
   spec.name = name;
   spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
   spec.dtype = tensor.scalar_type();
+  spec.is_statistic = is_statistic;
   spec.is_parameter = is_parameter;
   spec.trainable = trainable && tensor.requires_grad();
   states_.add(std::move(spec), slot, updatable);
@@ -85,13 +85,26 @@ at::Tensor Memory::host_value(const at::Tensor& t) const {
 }
 
 ir::Value* Memory::read(const at::Tensor& t) {
+  own_leaf(t);
   IpuTensorImpl* impl = impl_of(t);
   std::shared_ptr<Slot> slot = slot_of(t);
   if (slot == nullptr) return constants_.value_of(t);
   ir::Value* value = value_of(slot);
   if (impl == nullptr || slot->base->on_host || !is_floating_point(value->type().dtype)) return value;
-  if (t.requires_grad() && t.is_leaf()) return leaves_.read(t, *impl, value);
   return impl->detached ? ops::build(builder_, "detach", {value}) : value;
+}
+
+void Memory::own_leaf(const at::Tensor& t) {
+  IpuTensorImpl* impl = impl_of(t);
+  if (impl == nullptr || impl->is_known_leaf || !t.requires_grad() || !t.is_leaf()) return;
+  impl->is_known_leaf = true;
+  leaves_.push_back(t);
+  const std::shared_ptr<Slot> of = impl->slot;
+  if (of->base->state >= 0 && of->parent == nullptr && !impl->detached) return;
+  if (of->base->on_host) promote(of);
+  impl->slot = view_slot(of, Views::own_value(ir_type(t.sizes(), t.scalar_type()), impl->detached));
+  impl->slot->host = of->host;
+  impl->detached = false;
 }
 
 ir::Value* Memory::value_of(const std::shared_ptr<Slot>& slot) {
@@ -109,6 +122,14 @@ ir::Value* Memory::value_of(const std::shared_ptr<Slot>& slot) {
   }
   slot->generation = base.generation;
   return slot->value;
+}
+
+ir::Value* Memory::value_at_entry(const at::Tensor& t) {
+  const std::shared_ptr<Slot> slot = slot_of(t);
+  IPU_CHECK(slot != nullptr && slot->base->state >= 0, "a tensor that is no state of the model");
+  const size_t state = static_cast<size_t>(slot->base->state);
+  if (states_[state].input == nullptr) value_of(states_[state].slot);
+  return states_[state].input;
 }
 
 at::Tensor Memory::new_tensor(const TensorMeta& meta, ir::Value* value) {
@@ -237,7 +258,10 @@ void Memory::write(const at::Tensor& t, ir::Value* value) {
   // was there before goes on getting it.
   IpuTensorImpl* impl = impl_of(t);
   const bool unseen = builder_.settings.no_grad || (impl != nullptr && impl->detached);
-  const bool has_gradient = training_ || t.requires_grad();  // the latter of a gradient in forward
+  const bool in_pass =
+      !open_bodies_.empty() && passes_.contains(open_bodies_.back());  // never differentiated
+  const bool has_gradient =
+      (training_ && !in_pass) || t.requires_grad();  // the latter of a gradient in forward
   if (!has_gradient || !unseen || replaces_all || !is_floating_point(value->type().dtype))
     return write_slot(slot, value);
   const std::shared_ptr<Slot>& root = root_of(slot);
@@ -266,9 +290,10 @@ void Memory::write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value) {
   slot->generation = base.generation;
 }
 
-void Memory::open_body() {
+void Memory::open_body(bool is_pass) {
   static std::atomic<int64_t> last{0};
   open_bodies_.push_back(++last);
+  if (is_pass) passes_.insert(open_bodies_.back());
   body_being_captured() = open_bodies_.back();
 }
 
@@ -280,6 +305,13 @@ void Memory::close_body() {
 void Memory::refuse_left_behind(const Base& base) const {
   if (base.body == 0 || std::find(open_bodies_.begin(), open_bodies_.end(), base.body) != open_bodies_.end())
     return;
+  if (passes_.contains(base.body))
+    throw Error(
+        ErrorCode::kCapture,
+        "tensor of a backward pass: a tensor that the backward of a torch.autograd.Function made is read "
+        "outside of it; the program computes it where the gradients are, once they are there.\n"
+        "  try:      hand it on as a gradient, or compute it in forward, from torch.autograd.grad")
+        .at(current_user_line());
   throw Error(
       ErrorCode::kCapture,
       "tensor of a body: a tensor that a body of poptorch.for_loop or poptorch.cond made is read after "
@@ -297,6 +329,13 @@ void Memory::refuse_outer_write(const Base* base) const {
     const StateSpec& state = states_[base->state].spec;
     what = (state.is_parameter ? "parameter '" : "buffer '") + state.name + "'";
   }
+  if (passes_.contains(open_bodies_.back()))
+    throw Error(ErrorCode::kCapture,
+                "write to an outer tensor: the backward of a torch.autograd.Function writes " + what +
+                    " in place; it may write what it makes itself.\n"
+                    "  try:      write a clone(); write buffers in forward, with what "
+                    "torch.autograd.grad gives there")
+        .at(current_user_line());
   throw Error(
       ErrorCode::kCapture,
       "write to an outer tensor: a body of poptorch.for_loop or poptorch.cond writes " + what +

@@ -9,12 +9,12 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "frontends/torch/capture/memory/constants.h"
 #include "frontends/torch/capture/memory/inputs.h"
 #include "frontends/torch/capture/memory/ipu_tensor.h"
-#include "frontends/torch/capture/memory/leaves.h"
 #include "frontends/torch/capture/memory/states.h"
 #include "frontends/torch/capture/memory/views.h"
 #include "frontends/torch/capture/operators/tensor_meta.h"
@@ -29,11 +29,12 @@ class Memory {
   // A counterpart of `tensor` for the caller to swap in; `tensor` itself and everything over its storage is
   // captured as this state too.
   // `updatable`: the host may change it between runs, so that an integer one is no constant either.
+  // `is_statistic`: a running statistic of a normalisation.
   at::Tensor add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter, bool trainable,
-                       bool updatable);
+                       bool updatable, bool is_statistic);
   Inputs& inputs() { return inputs_; }
   States& states() { return states_; }
-  const std::vector<at::Tensor>& leaves() const { return leaves_.in_order_of_use(); }
+  const std::vector<at::Tensor>& leaves() const { return leaves_; }
 
   // --- questions
   // Whether `t` is a value of the graph (an ipu tensor, or a CPU tensor over memory that has become one).
@@ -47,6 +48,11 @@ class Memory {
   ir::Value* read(const at::Tensor& t);
   void write(const at::Tensor& t, ir::Value* value);
   ir::Value* value_of(const std::shared_ptr<Slot>& slot);  // of memory, whatever the tensor over it is
+  // What parameter `t` of the model holds when forward begins.
+  ir::Value* value_at_entry(const at::Tensor& t);
+  // `t` as a leaf of gradients, if it is one: it requires one and was made by no operator. From now on it is a value
+  // of its own, which views of it show, so that gradients inside forward stop there and are found.
+  void own_leaf(const at::Tensor& t);
   // `t` is a slice at a run-time place, a copy: a write to it is an error at the end unless it is settled, as the
   // assignment behind `x[a:b] += y` does.
   void note_slice(const at::Tensor& t);
@@ -60,9 +66,9 @@ class Memory {
   // parameter or buffer, a view, or an input that others look at.
   bool resize(const at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& fresh);
 
-  // --- bodies of loops and branches
+  // --- bodies of loops and branches, and backward passes of functions
   // Memory that comes into being until close_body() is known there only, and is all that may be written there.
-  void open_body();
+  void open_body(bool is_pass = false);
   void close_body();
 
   // --- the end
@@ -83,7 +89,7 @@ class Memory {
   ir::Builder& builder_;
   Constants constants_;
   Views views_;
-  Leaves leaves_;
+  std::vector<at::Tensor> leaves_;  // of gradients, in order of use
   Inputs inputs_;
   States states_;
   std::unordered_map<const c10::StorageImpl*, std::shared_ptr<Slot>>
@@ -91,7 +97,8 @@ class Memory {
   std::vector<at::Tensor> kept_;                 // written tensors, whose storages are keys
   std::vector<std::shared_ptr<Base>> promoted_;  // host memory that became graph values
   std::vector<std::shared_ptr<Base>> written_slices_;
-  std::vector<int64_t> open_bodies_;  // innermost last
+  std::vector<int64_t> open_bodies_;    // innermost last
+  std::unordered_set<int64_t> passes_;  // bodies that are backward passes
 };
 
 }  // namespace ipu::frontends::torch_frontend

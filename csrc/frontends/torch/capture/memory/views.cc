@@ -1,5 +1,6 @@
 #include "frontends/torch/capture/memory/views.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "frontends/torch/capture/annotations/user_lines.h"
@@ -38,7 +39,7 @@ class ViewCall final : public AtenCall {
 std::shared_ptr<ViewStep> Views::step_of(const OpInfo& info, at::ArrayRef<c10::IValue> arguments) {
   auto step = std::make_shared<ViewStep>();
   step->op = &info;
-  step->viewed = static_cast<size_t>(info.viewed);
+  step->viewed = static_cast<size_t>(std::max<int64_t>(info.viewed, 0));
   step->arguments.assign(arguments.begin(), arguments.end());
   step->arguments[step->viewed] = c10::IValue();
   return step;
@@ -55,6 +56,14 @@ std::shared_ptr<ViewStep> Views::beginning(const ir::Type& type) {
   static const OpInfo& slice = *find_op_info("aten::slice", "Tensor");
   auto step = step_of(slice, {c10::IValue(), c10::IValue(int64_t{0}), c10::IValue(int64_t{0}),
                               c10::IValue(type.elements()), c10::IValue(int64_t{1})});
+  step->types = {type};
+  return step;
+}
+
+std::shared_ptr<ViewStep> Views::own_value(const ir::Type& type, bool detached) {
+  static const OpInfo &same = *find_op_info("poptorch::nop", ""), &detach = *find_op_info("aten::detach", "");
+  auto step = step_of(same, {c10::IValue()});
+  if (detached) step->op = &detach;
   step->types = {type};
   return step;
 }
@@ -87,6 +96,10 @@ ir::Value* Views::write_back(const ViewStep& step, size_t result, ir::Value* par
     const ir::Op* op = view->producer();
     IPU_CHECK(op != nullptr && op->operand_count() > 0, "a view leads back to what it views");
     ir::Value* from = op->operand(0);
+    if (op->is("nop") || op->is("detach")) {
+      view = from;
+      continue;
+    }
     const ir::ViewRule* rule = ops::view_rule(*op);
     // A concatenation lies in several tensors, and no view of torch does.
     value = rule == nullptr || !rule->write || rule->all_operands

@@ -21,6 +21,8 @@ class Views {
   static std::shared_ptr<ViewStep> reshaping(const ir::Type& type);
   // The first elements of a vector.
   static std::shared_ptr<ViewStep> beginning(const ir::Type& type);
+  // The same as a value that nothing else stands for. `detached`: gradients go no further.
+  static std::shared_ptr<ViewStep> own_value(const ir::Type& type, bool detached);
   // What CPU tensor `t` shows of the memory it lies in.
   static std::shared_ptr<ViewStep> window(const at::Tensor& t);
 
