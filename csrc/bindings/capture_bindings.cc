@@ -187,7 +187,7 @@ void define_capture(py::module_& m) {
           "`backward(number, gradients of results)` gives the gradients of the arguments of a custom call.")
       .def("leaves", [](tf::Capture& c) { return c.memory().leaves(); })
       .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
-      .def("knows", [](tf::Capture& c, const at::Tensor& t) { return c.memory().host_value(t).defined(); })
+      .def("knows", [](tf::Capture& c, const at::Tensor& t) { return c.memory().known_value(t).defined(); })
       .def("note_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().note_slice(t); })
       .def("settle_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().settle_slice(t); })
       .def(

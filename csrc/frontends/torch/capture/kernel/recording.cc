@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontends/torch/capture/gradients/gradient_node.h"
+#include "frontends/torch/capture/kernel/host_call.h"
 #include "frontends/torch/capture/kernel/known_masks.h"
 #include "frontends/torch/capture/operators/shapes.h"
 #include "frontends/torch/capture/operators/stack.h"
@@ -170,6 +171,10 @@ bool is_idle_dropout(const OpInfo& info, Arguments arguments) {
 
 void record(Capture& c, const OpInfo& info, Stack* stack) {
   if (select_by_known_mask(c, info, stack)) return;
+  const Arguments given(stack->data() + stack->size() - info.arguments(), info.arguments());
+  if (info.dynamic_shape && info.twin == nullptr && info.overload != "index.Tensor" &&
+      !has_known_shape(info, given) && settle_known_values(c, info, stack))
+    return run_on_host(info, stack);
   if (is_idle_dropout(info, Arguments(stack->data() + stack->size() - info.arguments(), info.arguments()))) {
     torch::jit::drop(*stack, 2);
     return;

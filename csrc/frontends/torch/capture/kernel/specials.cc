@@ -6,6 +6,7 @@
 
 #include "frontends/torch/capture/gradients/gradient_node.h"
 #include "frontends/torch/capture/kernel/host_call.h"
+#include "frontends/torch/capture/kernel/known_masks.h"
 #include "frontends/torch/capture/kernel/recording.h"
 #include "frontends/torch/capture/memory/without_capture.h"
 #include "frontends/torch/capture/operators/shapes.h"
@@ -55,9 +56,11 @@ void to_copy(Capture* c, const OpInfo& info, bool in_graph, Stack* stack) {
   at::Tensor self = a[0].toTensor();
   at::ScalarType dtype = a[1].isNone() ? self.scalar_type() : a[1].toScalarType();
   c10::Device device = a[3].isNone() ? self.device() : a[3].toDevice();
-  if (in_graph) {
-    if (device.type() == c10::kCPU)
-      raise_value_needed("moving a tensor to the CPU (.cpu(), .to(\"cpu\"), .numpy())");
+  at::Tensor host = in_graph ? at::Tensor() : host_of(self);
+  if (in_graph && device.type() == c10::kCPU) {
+    host = c->memory().known_value(self);
+    if (!host.defined()) raise_value_needed("moving a tensor to the CPU (.cpu(), .to(\"cpu\"), .numpy())");
+  } else if (in_graph) {
     c->start_op(info);
     ir::Value* value = c->memory().read(self);
     DType to = device_dtype(dtype).value_or(DType::kF32);
@@ -71,7 +74,6 @@ void to_copy(Capture* c, const OpInfo& info, bool in_graph, Stack* stack) {
     finish_call(stack, n, copy);
     return;
   }
-  at::Tensor host = host_of(self);
   std::vector<c10::IValue> arguments(a.begin(), a.end());
   if (device.type() != kDeviceType && device.type() != c10::kCPU) {  // .to("meta")
     torch::jit::drop(*stack, n);
@@ -168,7 +170,7 @@ void set_storage(const OpInfo& info, Stack* stack) {
 
 void item(Capture* c, const OpInfo& info, bool in_graph, Stack* stack) {
   at::Tensor self = torch::jit::peek(*stack, 0, 1).toTensor();
-  at::Tensor host = in_graph ? c->memory().host_value(self) : host_of(self);
+  at::Tensor host = in_graph ? c->memory().known_value(self) : host_of(self);
   if (!host.defined()) raise_value_needed("a Python number (.item(), int(), float(), bool(), `if tensor:`)");
   WithoutCapture below;
   finish_call(stack, info.arguments(), host.item());
@@ -229,7 +231,8 @@ bool run_special(Capture* capture, const OpInfo& info, bool in_graph, Stack* sta
       set_storage(info, stack);
       return true;
     case Special::kValue:
-      if (in_graph) raise_value_needed("torch." + info.overload + "()");
+      if (in_graph && !settle_known_values(*capture, info, stack))
+        raise_value_needed("torch." + info.overload + "()");
       run_on_host(info, stack);
       return true;
     case Special::kDetach:

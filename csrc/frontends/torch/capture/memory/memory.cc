@@ -1,12 +1,14 @@
 #include "frontends/torch/capture/memory/memory.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "frontends/torch/capture/annotations/user_lines.h"
+#include "frontends/torch/capture/memory/known_values.h"
 #include "frontends/torch/capture/memory/without_capture.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
@@ -76,12 +78,26 @@ at::Tensor Memory::host_value(const at::Tensor& t) const {
   if (slot == nullptr) return t;
   const Base& base = *slot->base;
   if (base.on_host) return slot->host;
-  // Integer states keep their value until they are written.
-  if (base.state >= 0 && base.generation == 1 && slot->host.defined() &&
-      !at::isFloatingType(slot->host.scalar_type()) && !states_[base.state].updatable) {
-    return slot->host;
-  }
+  if (base.state >= 0 && slot->host.defined() && is_known(states_[base.state])) return slot->host;
   return {};
+}
+
+at::Tensor Memory::known_value(const at::Tensor& t) {
+  const at::Tensor host = host_value(t);
+  const std::shared_ptr<Slot> slot = slot_of(t);
+  if (slot == nullptr || slot->base->on_host) return host;
+  const auto note = [&](size_t state) { seen_.try_emplace(state, current_user_line()); };
+  if (host.defined()) {
+    note(static_cast<size_t>(slot->base->state));
+    return host;
+  }
+  const std::optional<KnownValue> known = torch_frontend::known_value(value_of(slot), states_);
+  if (!known) return {};
+  for (size_t state : known->states) note(state);
+  const WithoutCapture below;
+  return at::tensor(at::ArrayRef<double>(known->value.values), at::kDouble)
+      .to(t.scalar_type())
+      .reshape(t.sizes());
 }
 
 ir::Value* Memory::read(const at::Tensor& t) {
@@ -244,6 +260,7 @@ void Memory::write(const at::Tensor& t, ir::Value* value) {
     written_slices_.push_back(slot->base);
   bool replaces_all = false;
   refuse_outer_write(slot == nullptr ? nullptr : slot->base.get());
+  if (slot != nullptr) refuse_write_of_seen(*slot->base);
   if (slot == nullptr) {
     adopt(t);
     slot = slot_of(t);
@@ -342,6 +359,22 @@ void Memory::refuse_outer_write(const Base* base) const {
           " in place; a body may write its arguments and what it makes itself.\n"
           "  try:      pass it as an argument, return its new value, and write that after the loop or "
           "branch")
+      .at(current_user_line());
+}
+
+void Memory::refuse_write_of_seen(const Base& base) const {
+  if (base.state < 0) return;
+  const auto seen = seen_.find(static_cast<size_t>(base.state));
+  if (seen == seen_.end()) return;
+  const StateSpec& state = states_[base.state].spec;
+  throw Error(
+      ErrorCode::kValueNeeded,
+      "value needed: forward() writes the buffer '" + state.name +
+          "', whose value it has used as a Python number, a size or a mask" +
+          (seen->second.empty() ? "" : " at " + seen->second) +
+          ". forward() runs once, so that every call would go on with the first value.\n"
+          "  try:      torch.where or poptorch.cond for what depends on it; or keep it on the host and "
+          "pass it as an input")
       .at(current_user_line());
 }
 

@@ -41,8 +41,12 @@ class Memory {
   bool is_graph_value(const at::Tensor& t) const;
   bool has_storages() const { return !storages_.empty(); }
   std::shared_ptr<Slot> slot_of(const at::Tensor& t) const;  // nullptr: a plain CPU tensor
-  // Value of a tensor the program wants to see now, if it is known; undefined otherwise.
+  // Elements of a tensor that the host has: a constant, or an integer state as long as it is not written;
+  // undefined otherwise.
   at::Tensor host_value(const at::Tensor& t) const;
+  // Elements of a tensor the program wants to see now, also where they were computed of such tensors alone;
+  // undefined otherwise. What depends on a state from now on may not be changed by writing it.
+  at::Tensor known_value(const at::Tensor& t);
 
   // --- values
   ir::Value* read(const at::Tensor& t);
@@ -81,6 +85,7 @@ class Memory {
   void enter_graph(const std::shared_ptr<Base>& base);
   void refuse_left_behind(const Base& base) const;
   void refuse_outer_write(const Base* base) const;
+  void refuse_write_of_seen(const Base& base) const;
   void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
   void resize_shared(IpuTensorImpl& impl, at::IntArrayRef sizes, const at::Tensor& fresh);
 
@@ -97,8 +102,9 @@ class Memory {
   std::vector<at::Tensor> kept_;                 // written tensors, whose storages are keys
   std::vector<std::shared_ptr<Base>> promoted_;  // host memory that became graph values
   std::vector<std::shared_ptr<Base>> written_slices_;
-  std::vector<int64_t> open_bodies_;    // innermost last
-  std::unordered_set<int64_t> passes_;  // bodies that are backward passes
+  std::vector<int64_t> open_bodies_;              // innermost last
+  std::unordered_set<int64_t> passes_;            // bodies that are backward passes
+  std::unordered_map<size_t, std::string> seen_;  // states whose value the program asked for, and its line
 };
 
 }  // namespace ipu::frontends::torch_frontend
