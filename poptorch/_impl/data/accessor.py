@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import collections.abc
+import contextlib
 import time
 import typing
 import weakref
@@ -181,21 +182,33 @@ class AsynchronousDataAccessor:
         if self._process.exitcode == 0:  # Ctrl-C reaches all processes of a terminal
             time.sleep(_OWN_INTERRUPT)
             raise errors.create_error("The data loading process was interrupted and has ended: make a new loader.")
+        self._raise_failure("")
+
+    def _raise_failure(self, text: str) -> typing.NoReturn:
+        """`text`: what the process said of it. Without one it may still stand in the pipe."""
+        with contextlib.suppress(EOFError, OSError):
+            while not text and self._connection.poll(0):
+                message = self._connection.recv()
+                text = message if isinstance(message, async_worker.Failure) else ""
+        text += "\n" if text else ""
         if self._tensors is None:
-            raise errors.create_error("The data loading process failed to start: see its traceback above.")
-        raise AssertionError("An error occurred in the data fetcher: see its traceback above.")
+            raise errors.create_error(f"{text}The data loading process failed to start: see its traceback above.")
+        raise AssertionError(f"{text}An error occurred in the data fetcher: see its traceback above.")
 
     def _received(self) -> typing.Any:
         """The next thing that comes from the process."""
         while not self._connection.poll(0.05):
             self._check_process()
         try:
-            return self._connection.recv()
+            message = self._connection.recv()
+            if not isinstance(message, async_worker.Failure):
+                return message
         except EOFError:
             if self._process is not None:
                 self._process.join()
             self._check_process()
             raise
+        self._raise_failure(message)
 
     def _receive_tensors(self) -> None:
         """Waits for the first element."""

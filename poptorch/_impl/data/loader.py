@@ -50,7 +50,8 @@ class DataLoader(torch.utils.data.DataLoader):
         async_options: dict for the asynchronous modes; must not contain "rebatched_size".
         rebatched_worker_size: rows per worker fetch in rebatched mode.
         batch_sampler: yields index lists of micro-batches. Each is fetched and collated by itself; as many as a call needs
-            are joined along dimension 0, tensor by tensor. It may lack a length.
+            are joined along dimension 0, tensor by tensor; element types that differ by promotion, with one warning. It may
+            lack a length.
         kwargs: passed to torch.
 
     Raises:
@@ -143,6 +144,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._drop_rest = drop_last
         self._rows = part  # of this process, when it loads a part
         self._items_may_vary = batch_sampler is not None
+        self._first_mixed_types = micro_batches.Once()
         self._accessor: AsynchronousDataAccessor | None = None
         super().__init__(dataset, **arguments)
         if num_workers > 0:
@@ -234,7 +236,7 @@ class DataLoader(torch.utils.data.DataLoader):
         # torch's iterators load from a loader that has the micro-batches apart; this one keeps what the user gave.
         apart = copy.copy(self)
         apart.__dict__["dataset"] = micro_batches.MicroBatches(self.dataset)  # torch lets nobody set it
-        apart.collate_fn = micro_batches.CollatedApart(self.collate_fn)
+        apart.collate_fn = micro_batches.CollatedApart(self.collate_fn, self._first_mixed_types)
         return super(DataLoader, apart)._get_iterator()
 
     def __iter__(self) -> typing.Any:

@@ -8,12 +8,14 @@ them one by one. A program sees its own data set and its own `collate_fn`.
 from __future__ import annotations
 
 import collections.abc
+import mmap
 import typing
 
 import torch
 import torch.utils.data
 
 from poptorch._impl import errors
+from poptorch._impl.log import logger
 from poptorch._impl.structures import parser_of
 
 
@@ -87,21 +89,61 @@ class MicroBatches(torch.utils.data.Dataset):
         return MicroBatches, (self._of_user,)
 
 
+class Once:
+    """True the first time it is called, in this process and those forked from it. A pickled one begins anew."""
+
+    def __init__(self) -> None:
+        self._was_called = mmap.mmap(-1, 1)
+
+    def __call__(self) -> bool:
+        first = not self._was_called[0]
+        self._was_called[0] = 1
+        return first
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return Once, ()
+
+
 class CollatedApart:
-    """The `collate_fn` of a call: the user's for each micro-batch, then one item of them all."""
+    """The `collate_fn` of a call: the user's for each micro-batch, then one item of them all.
 
-    def __init__(self, collate):
+    Args:
+        collate: the user's.
+        is_first: whether element types that differ are met for the first time; a warning says so then.
+    """
+
+    def __init__(self, collate: collections.abc.Callable[[typing.Any], typing.Any], is_first: Once) -> None:
         self._collate = collate
+        self._is_first = is_first
 
-    def __call__(self, micro_batches):
-        return joined([self._collate(samples) for samples in micro_batches])
+    def __call__(self, micro_batches: list[typing.Any]) -> typing.Any:
+        return joined([self._collate(samples) for samples in micro_batches], self._warn_of_types)
+
+    def _warn_of_types(self, where: str, dtypes: list[torch.dtype], result: torch.dtype) -> None:
+        if not self._is_first():
+            return
+        name = getattr(self._collate, "__qualname__", type(self._collate).__name__)
+        logger.warning(
+            "The micro-batches of one call differ in their element types: %s is of %s. They are joined as torch.cat does, to "
+            "%s. Let collate_fn (%s.%s) give all of them one type.",
+            where,
+            " and ".join(map(str, dtypes)),
+            result,
+            getattr(self._collate, "__module__", type(self._collate).__module__),
+            name,
+        )
 
 
-def joined(parts: list[typing.Any], where: str = "item") -> typing.Any:
+_WarnOfTypes = collections.abc.Callable[[str, list[torch.dtype], torch.dtype], None]
+
+
+def joined(parts: list[typing.Any], warn_of_types: _WarnOfTypes, where: str = "item") -> typing.Any:
     """Collated micro-batches as one item: tensors are concatenated along dimension 0, the structure stays.
 
     Args:
         parts: structures of one form.
+        warn_of_types: called with `where`, the element types in order, and that of the result, when they are joined by
+            promotion.
         where: what errors call it.
 
     Raises:
@@ -114,18 +156,20 @@ def joined(parts: list[typing.Any], where: str = "item") -> typing.Any:
         kinds = sorted({type(part).__name__ for part in parts})
         raise _error(f"{where} is of types {', '.join(kinds)}", "Let collate_fn give all of them one form")
     if isinstance(first, torch.Tensor):
-        return _concatenated(parts, where)
+        return _concatenated(parts, warn_of_types, where)
     parser = parser_of(first)
     if parser is not None:
         tensors = _same_length([list(parser.yieldTensors(part)) for part in parts], where)
-        return parser.reconstruct(first, iter([joined(list(t), f"{where}[{i}]") for i, t in enumerate(tensors)]))
+        return parser.reconstruct(
+            first, iter([joined(list(t), warn_of_types, f"{where}[{i}]") for i, t in enumerate(tensors)])
+        )
     if isinstance(first, dict):
         if any(part.keys() != first.keys() for part in parts):
             raise _error(f"the keys of {where} differ", "Let collate_fn give all of them the same keys")
-        values = {key: joined([part[key] for part in parts], f"{where}[{key!r}]") for key in first}
+        values = {key: joined([part[key] for part in parts], warn_of_types, f"{where}[{key!r}]") for key in first}
         return values if type(first) is dict else _like(first, values)
     if isinstance(first, (list, tuple)):
-        members = [joined(list(m), f"{where}[{i}]") for i, m in enumerate(_same_length(parts, where))]
+        members = [joined(list(m), warn_of_types, f"{where}[{i}]") for i, m in enumerate(_same_length(parts, where))]
         return type(first)(*members) if hasattr(first, "_fields") else type(first)(members)
     if first is None:
         return None
@@ -145,14 +189,18 @@ def _same_length(parts, where):
     return list(zip(*parts))
 
 
-def _concatenated(tensors, where):
+def _concatenated(tensors, warn_of_types, where):
     shapes = [list(tensor.shape) for tensor in tensors]
     if not shapes[0]:
         raise _error(f"{where} is a tensor without dimensions", "Let collate_fn give it a first dimension of rows")
-    if any(shape[1:] != shapes[0][1:] for shape in shapes) or any(t.dtype != tensors[0].dtype for t in tensors):
+    if any(shape[1:] != shapes[0][1:] for shape in shapes):
         said = ", ".join(f"{shape} {tensor.dtype}" for shape, tensor in zip(shapes, tensors))
         raise _error(f"{where} is {said}", "Let collate_fn pad all of them to one shape behind dimension 0")
-    return torch.cat(tensors)
+    result = torch.cat(tensors)
+    dtypes = list(dict.fromkeys(tensor.dtype for tensor in tensors))
+    if len(dtypes) > 1:
+        warn_of_types(where, dtypes, result.dtype)
+    return result
 
 
 def _error(what, cure):

@@ -9,6 +9,7 @@ The process ends with the program it loads for, and its workers with it, however
 one (a fork server), so it watches the program itself.
 """
 
+import contextlib
 import gc
 import multiprocessing
 import multiprocessing.util
@@ -31,6 +32,7 @@ from poptorch._impl.data import shared_files
 EMPTY, FILLED = 0, 1
 # Indices of the control block.
 REQUESTED_EPOCH, STOP, STARTED, RECEIVED = 0, 1, 2, 3
+_LONGEST_TEXT = 8000  # of a failure: both parts fit the pipe
 _GRACE = 2.0  # seconds for an orderly end after that of the program
 _ending = threading.Event()  # the program has ended
 
@@ -308,8 +310,22 @@ def main(ring, connection, payload, structures, sleep_seconds, rebatched_size, l
             time.sleep(_GRACE)
         traceback.print_exc()
         sys.stderr.flush()
+        _tell(connection, typing.cast(BaseException, sys.exc_info()[1]))
         _wait_until_received(ring)
         sys.exit(1)
+
+
+class Failure(str):
+    """What went wrong in the process: the text of the error, then its traceback. It comes through the pipe."""
+
+
+def _tell(connection, error):
+    """Sends a `Failure`, unless the pipe is full or closed: the consumer may not look at it before this process has ended."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    lines = "".join(traceback.format_exception(error)).strip()
+    with contextlib.suppress(OSError):  # BlockingIOError, BrokenPipeError
+        os.set_blocking(connection.fileno(), False)
+        connection.send(Failure(f"{text[:_LONGEST_TEXT]}\n{lines[-_LONGEST_TEXT:]}"))
 
 
 def _wait_until_received(ring, seconds=10):

@@ -59,15 +59,22 @@ FAILED_AT_ONCE = "The data loading process failed to start: see its traceback ab
 
 
 @contextlib.contextmanager
-def raises(kind, message):
-    """The block raises exactly this; a poptorch.Error is one of the Python side."""
+def raises(kind, message, first=""):
+    """The block raises exactly this, behind what another process raised: its text `first`, then its traceback. A poptorch.Error
+    is one of the Python side."""
     with pytest.raises(Exception) as raised:
         yield
     assert type(raised.value) is kind
+    text = str(raised.value)
     if kind is poptorch.Error:
-        assert (raised.value.message, raised.value.type, raised.value.location) == (message, "poptorch_py_error", "")
-    else:
-        assert str(raised.value) == message
+        text = raised.value.message
+        assert (raised.value.type, raised.value.location) == ("poptorch_py_error", "")
+    if first:
+        told, _, rest = text.partition("\nTraceback (most recent call last):\n")
+        assert told == first
+        trace, _, text = rest.rpartition("\n")
+        assert trace.endswith(first)
+    assert text == message
 
 
 def loader(count=24, **arguments):
@@ -195,7 +202,7 @@ def test_dict_and_single_tensor_elements_and_the_ring_is_reused():
 
 def test_failing_row_is_reported(capfd):
     data = loader(fail_at=17, mode=DataLoaderMode.Async, async_options={"sharing_strategy": SharingStrategy.Fork})
-    with raises(AssertionError, FAILED_LATER):
+    with raises(AssertionError, FAILED_LATER, "ValueError: row is broken"):
         for _ in data:
             pass
     data.terminate()
@@ -203,24 +210,25 @@ def test_failing_row_is_reported(capfd):
 
 
 def test_a_first_row_that_fails_is_an_error_of_the_constructor(capfd):
-    with raises(poptorch.Error, FAILED_AT_ONCE):
+    with raises(poptorch.Error, FAILED_AT_ONCE, "ValueError: row is broken"):
         loader(fail_at=0, mode=DataLoaderMode.Async, async_options={"sharing_strategy": SharingStrategy.Fork})
     assert "ValueError: row is broken\n" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("strategy", list(SharingStrategy))
 def test_an_empty_data_set_is_an_error_of_the_constructor(strategy, capfd):
-    with raises(poptorch.Error, FAILED_AT_ONCE):
+    first = "poptorch.poptorch_core.Error: 'poptorch_py_error': Dataset is empty"
+    with raises(poptorch.Error, FAILED_AT_ONCE, first):
         poptorch.AsynchronousDataAccessor([], sharing_strategy=strategy)
     if strategy != SharingStrategy.ForkServer:  # the server has the standard error of the test that started it
         assert "Error: 'poptorch_py_error': Dataset is empty\n" in capfd.readouterr().err
 
 
 def test_nested_elements_are_refused(capfd):
-    with raises(poptorch.Error, FAILED_AT_ONCE):
+    first = "AssertionError: elements must be flat containers of tensors, found a list inside"
+    with raises(poptorch.Error, FAILED_AT_ONCE, first):
         poptorch.AsynchronousDataAccessor([[[torch.ones(1)]]], sharing_strategy=SharingStrategy.Fork)
-    message = "AssertionError: elements must be flat containers of tensors, found a list inside\n"
-    assert message in capfd.readouterr().err
+    assert f"{first}\n" in capfd.readouterr().err
 
 
 def test_killed_process_is_reported():
@@ -288,7 +296,7 @@ def test_arguments_that_do_not_fit(make, message):
 def test_elements_that_differ_from_the_first_are_refused_after_it(second, message, capfd):
     accessor = poptorch.AsynchronousDataAccessor([{"a": torch.ones(2)}, second], sharing_strategy=SharingStrategy.Fork)
     assert next(iter(accessor))["a"].tolist() == [1, 1]
-    with raises(AssertionError, FAILED_LATER):
+    with raises(AssertionError, FAILED_LATER, f"AssertionError: every element must have {message}"):
         next(accessor)
     accessor.terminate()
     assert f"AssertionError: every element must have {message}\n" in capfd.readouterr().err

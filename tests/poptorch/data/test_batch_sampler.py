@@ -246,6 +246,99 @@ def test_micro_batches_that_cannot_be_joined_are_an_error_with_a_cure(collated, 
     assert raised.value.message == f"The micro-batches of one call do not fit together: {message}"
 
 
+# --- element types that differ ---
+
+
+class PaddedWithFloats:
+    """Pads labels to 3 rows with -100., so that those of a full micro-batch alone stay integers."""
+
+    def __call__(self, samples):
+        labels = torch.tensor([index for _, index in samples])
+        missing = 3 - len(samples)
+        if missing:
+            labels = torch.cat([labels, torch.full((missing,), -100.0)])
+        return {"labels": labels, "count": torch.tensor([len(samples)])}
+
+
+WARNING = (
+    "The micro-batches of one call differ in their element types: item['labels'] is of torch.float32 and torch.int64. They are "
+    "joined as torch.cat does, to torch.float32. Let collate_fn (test_batch_sampler.PaddedWithFloats) give all of them one type."
+)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("mode", MODES)
+def test_element_types_that_differ_are_joined_by_promotion_with_one_warning(mode, workers, capfd):
+    options = poptorch.Options().deviceIterations(3)
+    asynchronous = {"sharing_strategy": SharingStrategy.Fork}
+    loader = poptorch.DataLoader(
+        options,
+        Rows(),
+        batch_sampler=Sizes(6),
+        collate_fn=PaddedWithFloats(),
+        mode=mode,
+        num_workers=workers,
+        async_options=asynchronous,
+    )
+    try:
+        for _ in range(2):
+            items = [(item["labels"].tolist(), item["labels"].dtype, item["count"].dtype) for item in loader]
+            labels = [[0, -100, -100, 1, 2, -100, 3, 4, 5], [6, -100, -100, 7, 8, -100, 9, 10, 11]]
+            assert items == [(row, torch.float32, torch.int64) for row in labels]
+    finally:
+        loader.terminate()
+    assert capfd.readouterr().err.count(WARNING) == 1
+
+
+PAIRS = [
+    (torch.int64, torch.float32),
+    (torch.float16, torch.float32),
+    (torch.float32, torch.float64),
+    (torch.bool, torch.int32),
+    (torch.uint8, torch.int8),
+    (torch.int32, torch.int64),
+    (torch.float16, torch.bfloat16),
+    (torch.bool, torch.float16),
+]
+
+
+@pytest.mark.parametrize("first, second", PAIRS)
+def test_every_pair_of_types_is_joined_as_torch_does(first, second):
+    def collate(rows):
+        return torch.ones(len(rows), 2, dtype=first if len(rows) == 1 else second)
+
+    loader = poptorch.DataLoader(
+        poptorch.Options().deviceIterations(2), Rows(), batch_sampler=[[0], [1, 2]], collate_fn=collate
+    )
+    item = next(iter(loader))
+    expected = torch.cat([torch.ones(1, 2, dtype=first), torch.ones(2, 2, dtype=second)])
+    assert item.dtype == expected.dtype and torch.equal(item, expected)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("strategy", [SharingStrategy.Fork, SharingStrategy.ForkServer])
+def test_shapes_that_differ_are_told_first_in_the_asynchronous_modes(strategy, workers, capfd):
+    with pytest.raises(poptorch.Error) as raised:
+        poptorch.DataLoader(
+            poptorch.Options().deviceIterations(2),
+            Rows(),
+            batch_sampler=[[0], [1, 2]],
+            collate_fn=square,
+            mode=DataLoaderMode.Async,
+            num_workers=workers,
+            async_options={"sharing_strategy": strategy},
+        )
+    told = "The micro-batches of one call do not fit together: item is [1, 1] torch.float32, [2, 2] torch.float32"
+    lines = raised.value.message.splitlines()
+    assert told in (lines[0] if workers == 0 else raised.value.message)  # torch wraps what a worker raised
+    assert lines[-1] == "The data loading process failed to start: see its traceback above."
+    assert "in _concatenated" in raised.value.message
+
+
+def square(rows):
+    return torch.ones(len(rows), len(rows))
+
+
 # --- what a program sees ---
 
 

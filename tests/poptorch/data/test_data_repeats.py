@@ -89,7 +89,8 @@ def test_a_killed_or_failing_loading_process_is_an_error_and_leaves_nothing(stra
     with pytest.raises(AssertionError) as raised:
         for _ in accessor:
             pass
-    assert str(raised.value) == "An error occurred in the data fetcher: see its traceback above."
+    assert str(raised.value).startswith("ValueError: row is broken\nTraceback (most recent call last):\n")
+    assert str(raised.value).splitlines()[-1] == "An error occurred in the data fetcher: see its traceback above."
     accessor.terminate()
 
 
