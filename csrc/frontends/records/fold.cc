@@ -50,8 +50,6 @@ bool evaluate(const ir::Op& op, Values& values, int64_t most) {
   return true;
 }
 
-bool is_wide(DType dtype) { return dtype == DType::kI64 || dtype == DType::kF64; }
-
 // The operands of a node that only moves elements, with what is moved replaced by where it lies in `bytes`.
 struct Moved {
   NodeRecord node;

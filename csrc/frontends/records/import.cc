@@ -121,7 +121,8 @@ class ModelImporter {
     std::vector<ConstantPtr> folded;
     try {
       if (operands.are_constants) folded = fold_node(node, version, &import, values_, state_);
-      if (folded.empty() || operands.any_variable) {
+      // Ops that the device computes as the model says stay for whoever reads the value; passes fold them.
+      if (folded.empty() || operands.any_variable || !(operands.any_wide || any_wide(folded))) {
         import(call);
         call.check_complete();
       }
@@ -156,9 +157,15 @@ class ModelImporter {
   }
 
   struct Operands {
-    bool are_constants = false, any_variable = false;
+    bool are_constants = false, any_variable = false, any_wide = false;
     GivenValues given;  // those that are values too
   };
+
+  static bool any_wide(const std::vector<ConstantPtr>& constants) {
+    return std::any_of(constants.begin(), constants.end(), [](const ConstantPtr& constant) {
+      return constant != nullptr && is_wide(constant->dtype);
+    });
+  }
 
   Operands operands_of(const NodeRecord& node) {
     Operands operands;
@@ -167,6 +174,7 @@ class ModelImporter {
       const Known& known = *values_.find(name);
       if (known.constant == nullptr) return {};
       operands.any_variable = operands.any_variable || known.is_variable;
+      operands.any_wide = operands.any_wide || is_wide(known.constant->dtype);
       if (known.value != nullptr && fits_device(*known.constant))
         operands.given.emplace_back(known.value, device_constant(known.constant, name));
     }

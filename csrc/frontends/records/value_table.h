@@ -57,5 +57,6 @@ class ValueTable {
 ConstantPtr device_constant(const ConstantPtr& data, const std::string& name);
 bool fits_device(const ConstantData& data);  // whether it has no integer that does not fit
 DType device_dtype(DType host);
+inline bool is_wide(DType host) { return device_dtype(host) != host; }
 
 }  // namespace ipu::frontends::records
