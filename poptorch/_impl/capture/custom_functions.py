@@ -99,7 +99,9 @@ class _Call:
             torch.ops.poptorch.nop(torch.zeros_like(value, device="ipu")) if isinstance(value, torch.Tensor) else None
             for value in self._arguments
         ]
-        needing = [tangents[number].requires_grad_() for number in self.needing]
+        needing = [
+            tangent.requires_grad_() for n, tangent in enumerate(tangents) if n in self.needing and tangent is not None
+        ]
         saved = self.context.saved_tensors
         self.context.saved_tensors = self.context.saved_for_forward or saved
         with torch.enable_grad():

@@ -211,7 +211,7 @@ def install(changes):
     disallow = eager_transforms.lazy_dynamo_disallow
     changes.replace(eager_transforms, "lazy_dynamo_disallow", _here(disallow, lambda function: refuse))
     refuse_too = _refused("functionalize", "Call the function itself: what is captured is functional.")
-    for name, inside in (("_func_increment_nesting", refuse_too), ("_func_decrement_nesting", lambda: None)):
-        changes.replace(eager_transforms, name, _here(getattr(eager_transforms, name), inside))
+    for name, instead in (("_func_increment_nesting", refuse_too), ("_func_decrement_nesting", lambda: None)):
+        changes.replace(eager_transforms, name, _here(getattr(eager_transforms, name), instead))
     internals = torch._vmap_internals
     changes.replace(internals, "_vmap", _here(internals._vmap, _batched_gradients))

@@ -34,7 +34,7 @@ def _returning(original, capture, kept):
 
 
 def _seeding(original, capture):
-    places = {}
+    places: dict[int, int] = {}  # of the first random operation behind each seed
 
     def manual_seed(seed):
         if capture_state.active() is capture:
@@ -47,7 +47,7 @@ def _seeding(original, capture):
 
 def install(capture, changes):
     """Watches reads and writes of the generator for as long as `changes` lasts."""
-    kept = []  # (state, random operations captured when it was read)
+    kept: list[tuple[torch.Tensor, int]] = []  # (state, random operations captured when it was read)
     changes.replace(torch, "get_rng_state", _remembering(torch.get_rng_state, capture, kept))
     changes.replace(torch, "set_rng_state", _returning(torch.set_rng_state, capture, kept))
     seeding = _seeding(torch.manual_seed, capture)
