@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 import torch
-from torch._functorch import apis, eager_transforms, vmap as functorch_vmap
+from torch._functorch import apis, eager_transforms, predispatch, vmap as functorch_vmap
 from torch.utils import _pytree as pytree
 
 from poptorch._impl import errors
@@ -182,7 +182,7 @@ def _batched_gradients(func, in_dims=0, out_dims=0, *, allow_none_pass_through=F
 
 def _refused(name, cure):
     def refuse(*args, **kwargs):
-        raise errors.create_error(f"torch.func.{name} is not supported in forward. {cure}")
+        raise errors.create_error(f"{name} is not supported in forward. {cure}")
 
     return refuse
 
@@ -207,11 +207,13 @@ def install(changes):
     ):
         changes.replace(eager_transforms, name, _here(getattr(eager_transforms, name), inside))
     changes.replace(apis, "vmap_impl", _here(apis.vmap_impl, _vmap))
-    refuse = _refused("linearize", "Use torch.func.jvp.")
+    refuse = _refused("torch.func.linearize", "Use torch.func.jvp.")
     disallow = eager_transforms.lazy_dynamo_disallow
     changes.replace(eager_transforms, "lazy_dynamo_disallow", _here(disallow, lambda function: refuse))
-    refuse_too = _refused("functionalize", "Call the function itself: what is captured is functional.")
+    refuse_too = _refused("torch.func.functionalize", "Call the function itself: what is captured is functional.")
     for name, instead in (("_func_increment_nesting", refuse_too), ("_func_decrement_nesting", lambda: None)):
         changes.replace(eager_transforms, name, _here(getattr(eager_transforms, name), instead))
+    make_dual = _refused("torch.autograd.forward_ad.make_dual", "Use torch.func.jvp.")
+    changes.replace(predispatch, "_make_dual", _here(predispatch._make_dual, make_dual))
     internals = torch._vmap_internals
     changes.replace(internals, "_vmap", _here(internals._vmap, _batched_gradients))
