@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bindings/bindings.h"
+#include "frontends/torch/capture/annotations/user_lines.h"
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/operators/op_info.h"
 #include "frontends/torch/capture/operators/slice_bounds.h"
@@ -138,6 +139,17 @@ void define_capture(py::module_& m) {
         "Overloads with an importer, without the domain aten: [\"add.Tensor\", ...].");
   m.def("find_custom_op", &ops::find_custom_op, py::arg("domain"), py::arg("name"), py::arg("version"),
         "The operator of a library that is loaded into this process.");
+  m.def(
+      "place_of",
+      [](const std::vector<std::tuple<std::string, int64_t, std::string>>& frames) {
+        std::vector<tf::PythonFrame> given;
+        for (const auto& [file, line, function] : frames) given.push_back({file, line, function});
+        const tf::UserPlace place = tf::place_of(given);
+        return std::pair(place.line, place.stack);
+      },
+      py::arg("frames"),
+      "(the user's line or \"\", lines of a message with the stack below it) of frames (file, line, function), "
+      "innermost first.");
   m.def("set_location_excludes", &tf::set_location_excludes, py::arg("fragments"),
         "Path fragments of files that are not the user's.");
   py::class_<tf::Capture>(m, "Capture")

@@ -170,6 +170,11 @@ class GraphCapture:
             if _DYNAMIC_SHAPE not in error.message:
                 raise
             raise errors.with_dynamic_shape(error) from None
+        except RuntimeError as error:
+            told = errors.without_memory(error)
+            if told is None:
+                raise
+            raise told from error
 
     def _run(self, changes, names, values, keywords, examples):
         plain = getattr(type(self._model), "_poptorch_original_class", None)
@@ -193,11 +198,16 @@ class GraphCapture:
             inputs.append(structures.rebuild(value, iter(symbolic)))
         positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
         by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
-        result = self._model(*positional, **by_keyword)
+        result = self._forward(positional, by_keyword)
         self._check_not_rebound(registered)
         self.output_structure = result
         outputs = list(structures.tensors_of(result))
         for tensor in outputs:
+            if tensor.device.type not in ("ipu", "cpu"):
+                raise errors.create_error(
+                    f"An output of forward is on '{tensor.device}', where there is no value to return. Return a tensor of "
+                    "the IPU or of the CPU."
+                )
             if tensor.device.type != "ipu":
                 warnings.warn(
                     f"An output of forward is on '{tensor.device}', not on the IPU: its value at capture is "
@@ -260,6 +270,10 @@ class GraphCapture:
         parameters = self.parameters()
         known = {id(tensor) for tensor in parameters}
         return [*parameters, *(tensor for tensor in self.core.leaves() if id(tensor) not in known)]
+
+    @errors.begins_forward
+    def _forward(self, positional, by_keyword):
+        return self._model(*positional, **by_keyword)
 
     @staticmethod
     def _example(tensor, count, factors):

@@ -89,7 +89,7 @@ class _Call:
         return self._function(*(next(tensors) if a is _TENSOR else a for a in self._template))
 
     def learn(self):
-        """Runs the callable on zeros; fills in what is known of its results."""
+        """Runs the callable on zeros; fills in what is known of its results. What is wrong with them, or nothing."""
         wanted = [torch.is_grad_enabled() and need for need in self._need_gradients]
         zeros = [torch.zeros(s, dtype=d) for s, d in zip(self._shapes, self._dtypes)]
         # Not leaves, so that the callable may write them.
@@ -97,11 +97,10 @@ class _Call:
         self.is_single = isinstance(given, torch.Tensor)
         results = [given] if self.is_single else given
         if not isinstance(results, (list, tuple)) or not all(isinstance(r, torch.Tensor) for r in results) or not results:
-            raise errors.create_error(
-                f"poptorch.CPU '{self._identity}' must return a tensor or a list of tensors, got {type(given).__name__}"
-            )
+            return f"poptorch.CPU '{self._identity}' must return a tensor or a list of tensors, got {type(given).__name__}"
         self.has_backward = any(r.requires_grad for r in results) and any(wanted)
         self.results = [torch.empty(r.shape, dtype=r.dtype) for r in results]
+        return ""
 
     def _at_capture(self, tensors):
         return [t.to(dtype) for t, dtype in zip(tensors, self._dtypes)]
@@ -184,7 +183,9 @@ class HostCalls:
         if self._owners.setdefault(identity, function) is not function:
             raise errors.create_error(f"poptorch.CPU: two callables of the model have the ID '{identity}'; give each its own.")
         call = _Call(function, identity, arguments)
-        self._capture.outside(call.learn)
+        wrong = self._capture.outside(call.learn)
+        if wrong:
+            raise errors.create_error(wrong)
         taken = {"identity", *self.functions}  # the first is the engine's own
         name, number = identity, 0
         while name in taken or f"{name}#backward" in taken:

@@ -372,7 +372,7 @@ ROWS = {
     "13.2 memory range": (
         lambda: infer(Sub(lambda s, x, y: P.set_available_memory(s.fc(x), 1.5))),
         "poptorch_py_error",
-        "poptorch.set_available_memory: the proportion must be a number in 0..1, got 1.5",
+        "poptorch.set_available_memory: the proportion must be a number in 0..1, got 1.5\n  from:     HERE",
     ),
     "13.7 empty proportions": (
         lambda: P.MultiConv().availableMemoryProportions([]),
@@ -382,7 +382,7 @@ ROWS = {
     "13.7 length": (
         lambda: convolutions(lambda m: m.availableMemoryProportions([0.1, 0.2, 0.3])),
         "poptorch_py_error",
-        "MultiConv.availableMemoryProportions has 3 values for 2 convolutions. Give one value, or 2.",
+        "MultiConv.availableMemoryProportions has 3 values for 2 convolutions. Give one value, or 2.\n  from:     HERE",
     ),
     "14.1 complex128": (
         captured(lambda self, x: x.to(torch.complex128)),

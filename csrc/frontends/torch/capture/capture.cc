@@ -121,7 +121,7 @@ std::vector<ir::Value*> Capture::unsupported(const OpInfo& info, const std::stri
                                              at::ArrayRef<c10::IValue> arguments,
                                              const std::vector<TensorMeta>& results) {
   unsupported_.add(info.domain == "aten" ? "aten::" + info.overload : info.overload, detail,
-                   builder_.location);
+                   builder_.location, current_place().stack);
   std::vector<ir::Value*> operands;
   for (const c10::IValue& a : arguments) {
     if (a.isTensor() && a.toTensor().defined()) operands.push_back(memory_.read(a.toTensor()));

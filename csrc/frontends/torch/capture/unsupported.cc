@@ -1,15 +1,17 @@
 #include "frontends/torch/capture/unsupported.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "support/error.h"
 
 namespace ipu::frontends::torch_frontend {
 
-void UnsupportedOps::add(const std::string& name, const std::string& detail, ir::Location location) {
+void UnsupportedOps::add(const std::string& name, const std::string& detail, ir::Location location,
+                         std::string stack) {
   auto found = std::find_if(ops_.begin(), ops_.end(),
                             [&](const Op& op) { return op.name == name && op.detail == detail; });
-  if (found == ops_.end()) found = ops_.insert(found, {name, detail, 0, {}});
+  if (found == ops_.end()) found = ops_.insert(found, {name, detail, 0, {}, std::move(stack)});
   ++found->count;
   found->lines.push_back(std::move(location));
 }
@@ -39,6 +41,7 @@ void UnsupportedOps::raise(std::string_view stopped) const {
       if (first.empty()) first = ir::user_line(location);
       seen.push_back(line);
     }
+    text += u.stack;
   }
   text +=
       "\n  try:      write them with supported operators, or do that part on the CPU before or after the call"

@@ -11,7 +11,8 @@ namespace ipu::frontends::torch_frontend {
 
 class UnsupportedOps {
  public:
-  void add(const std::string& name, const std::string& detail, ir::Location location);
+  // `stack`: of the place where it was called (user_lines.h).
+  void add(const std::string& name, const std::string& detail, ir::Location location, std::string stack);
   bool empty() const { return ops_.empty(); }
   // Error(kUnsupportedOps). `stopped`: where capture stopped before the end of forward(), or nothing. Locations
   // are resolved.
@@ -22,6 +23,7 @@ class UnsupportedOps {
     std::string name, detail;
     int64_t count = 0;
     std::vector<ir::Location> lines;
+    std::string stack;  // of the first line
   };
   std::vector<Op> ops_;
 };

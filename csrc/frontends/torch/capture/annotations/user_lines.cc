@@ -105,12 +105,35 @@ void set_location_excludes(std::vector<std::string> fragments) {
   location_excludes().store(std::make_shared<const std::vector<std::string>>(std::move(fragments)));
 }
 
-std::string current_user_line() {
+UserPlace place_of(const std::vector<PythonFrame>& frames) {
+  const auto text = [](const PythonFrame& f) { return shown_path(f.file) + ":" + std::to_string(f.line); };
+  std::vector<std::string> packages;  // innermost first
+  for (const PythonFrame& frame : frames) {
+    if (is_library(frame.file)) continue;
+    if (is_installed(frame.file)) {
+      packages.push_back(text(frame) + "  in " + frame.function);
+      continue;
+    }
+    UserPlace place{text(frame), ""};
+    if (!packages.empty()) place.stack = "\n  stack:  > " + place.line + "  in " + frame.function;
+    for (size_t i = packages.size(); i-- > 0;) place.stack += "\n            " + packages[i];
+    return place;
+  }
+  return {packages.empty() ? "" : packages.front().substr(0, packages.front().find("  in ")), ""};
+}
+
+UserPlace current_place() {
   std::shared_ptr<torch::CapturedTraceback> traceback = torch::CapturedTraceback::gather(true, false, false);
   torch::SymbolizedTracebacks s = to_text({traceback.get()});
-  const torch::unwind::Frame* frame = user_frame(s, s.tracebacks.at(0));
-  return frame == nullptr ? "" : shown_path(frame->filename) + ":" + std::to_string(frame->lineno);
+  std::vector<PythonFrame> frames;
+  for (uint64_t i : s.tracebacks.at(0)) {
+    const torch::unwind::Frame& frame = s.all_frames[i];
+    frames.push_back({frame.filename, static_cast<int64_t>(frame.lineno), frame.funcname});
+  }
+  return place_of(frames);
 }
+
+std::string current_user_line() { return current_place().line; }
 
 std::string from_line(const std::string& user_line, const std::string& module_path) {
   if (user_line.empty()) return "";

@@ -28,8 +28,20 @@ class UserLines {
       pending_;
 };
 
-// The line that is executing now, "model.py:41"; "" when there is none.
-std::string current_user_line();
+struct PythonFrame {
+  std::string file;
+  int64_t line = 0;
+  std::string function;
+};
+
+// Where the program is: the user's line, "model.py:41", "" when there is none; and where an installed package
+// stands below it, the lines for a message that lead from there to the operator, the user's marked by ">".
+struct UserPlace {
+  std::string line, stack;
+};
+UserPlace place_of(const std::vector<PythonFrame>& frames);  // innermost first
+UserPlace current_place();
+std::string current_user_line();  // of the current place
 // "\n  from:     model.py:41 [layer3]" for messages; "" when unknown.
 std::string from_line(const std::string& user_line, const std::string& module_path);
 // Files whose path contains one of these are not the user's either (Options.sourceLocationExcludes).

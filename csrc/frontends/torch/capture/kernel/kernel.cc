@@ -131,9 +131,12 @@ void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
   try {
     dispatch(op_info(op), stack);
   } catch (const Error& e) {
-    if (!e.user_line().empty()) raise_through_torch(e);
+    if (e.code() == ErrorCode::kUnsupportedOps && !e.user_line().empty())
+      raise_through_torch(e);  // has its stacks
     Error located = e;
-    raise_through_torch(located.at(current_user_line()));
+    const UserPlace place = current_place();
+    if (e.user_line().empty()) located.at(place.line);
+    raise_through_torch(located.add(place.stack));
   } catch (const std::bad_alloc&) {
     Error error(ErrorCode::kHostMemory, "out of host memory: while capturing aten::" + op_info(op).overload +
                                             ".\n  try:      smaller sizes");
