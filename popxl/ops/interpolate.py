@@ -26,17 +26,18 @@ def interpolate(
     nearest_mode: NearestType = "round_prefer_floor",
     coordinate_transformation_mode: CoordinateTransformationType = "half_pixel",
 ) -> Tensor:
-    """Resizes every axis to floor(size * scale).
+    """Resizes every axis to floor(size * factor); an axis with factor 1 stays as it is.
 
     Args:
         t: any shape, floating.
-        scale_factor: one number for each axis.
+        scale_factor: one number for each axis; positions are those of torch with `recompute_scale_factor=False`.
         mode: "nearest", "linear" (two neighbours along each axis) or "cubic" (four, A = -0.75); neighbours outside take
             the value of the edge.
         nearest_mode: which neighbour is nearest: "round_prefer_floor", "round_prefer_ceil", "floor" or "ceil".
-        coordinate_transformation_mode: where element x of the result lies, with scale the ratio of the sizes:
-            "half_pixel" (x + 0.5) / scale - 0.5; "pytorch_half_pixel" the same, 0 for a size of 1; "align_corners";
-            "asymmetric" x / scale; "tf_crop_and_resize" needs a region, which there is no way to give.
+        coordinate_transformation_mode: where element x of the result lies, by the factor and not the ratio of the sizes:
+            "half_pixel" (x + 0.5) / factor - 0.5; "pytorch_half_pixel" the same, 0 where size * factor is at most 1;
+            "align_corners" x * (size - 1) / (size * factor - 1); "asymmetric" x / factor; "tf_crop_and_resize" needs a
+            region, which there is no way to give.
 
     Returns:
         The result, in the dtype of `t`.

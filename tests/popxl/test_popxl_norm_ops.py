@@ -102,16 +102,17 @@ def test_batch_norm_uses_the_statistics_it_is_given():
             popxl.transforms.autodiff(graph)
 
 
-def place(mode, i, size_in, size_out):
-    """Coordinate in the input; one axis."""
-    scale = size_out / size_in
+def place(mode, i, size, scale):
+    """Coordinate in the input, in float32; one axis."""
+    i, scale, one = np.float32(i), np.float32(scale), np.float32(1)
+    product = np.float32(size) * scale
     if mode == "asymmetric":
-        return i / scale
+        return float(i / scale)
     if mode == "align_corners":
-        return i * (size_in - 1) / (size_out - 1) if size_out > 1 else 0.0
-    if mode == "pytorch_half_pixel" and size_out == 1:
+        return float(i * np.float32(size - 1) / (product - one)) if product != 1 else 0.0
+    if mode == "pytorch_half_pixel" and product <= 1:
         return 0.0
-    return (i + 0.5) / scale - 0.5
+    return float((i + np.float32(0.5)) / scale - np.float32(0.5))
 
 
 ROUND = {
@@ -129,11 +130,13 @@ def cubic(d, a=-0.75):
     return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
 
 
-def weights(size_in, size_out, mode, nearest, coordinates):
+def weights(size_in, size_out, mode, nearest, coordinates, scale):
     """[out, in] of one axis."""
     w = np.zeros((size_out, size_in))
     for i in range(size_out):
-        at = place(coordinates, i, size_in, size_out)
+        at = place(coordinates, i, size_in, scale)
+        if mode == "linear":
+            at = max(at, 0.0)
         low = int(np.floor(at))
         if mode == "nearest":
             taps = [(int(ROUND[nearest](at)), 1.0)]
@@ -149,7 +152,9 @@ def weights(size_in, size_out, mode, nearest, coordinates):
 def interpolate(x, scales, mode="nearest", nearest="round_prefer_floor", coordinates="half_pixel"):
     for axis, scale in enumerate(scales):
         size = int(np.floor(x.shape[axis] * scale))
-        w = weights(x.shape[axis], size, mode, nearest, coordinates)
+        if scale == 1:
+            continue
+        w = weights(x.shape[axis], size, mode, nearest, coordinates, scale)
         x = np.moveaxis(np.tensordot(w, np.moveaxis(x, axis, 0), 1), 0, axis)
     return x
 
@@ -194,6 +199,55 @@ def test_interpolation_in_every_mode():
     check(cases, rtol=1e-6)
 
 
+FACTORS = (0.3, 0.55, 0.9, 1.1, 1.37, 2.3, 3.01)  # size * factor is a whole number for hardly any
+
+
+def of_torch(x, factor, mode):
+    return torch.nn.functional.interpolate(
+        torch.as_tensor(x), scale_factor=factor, mode=mode, recompute_scale_factor=False
+    ).numpy()
+
+
+@pytest.mark.shows("popxl.ops.interpolate")
+def test_positions_come_from_the_factor_as_in_torch():
+    cases = []
+    for size in (4, 5, 7):
+        row, image = array(1, 2, size), array(1, 1, size, size + 1)
+        for factor in FACTORS:
+            if size * factor < 1 or int(size * factor) == size:  # torch copies where the size stays
+                continue
+            line, plane = (1.0, 1.0, factor), (1.0, 1.0, factor, factor)
+            for name, function, data, want in (
+                (
+                    "nearest",
+                    lambda x, s=line: ops.interpolate(x, s, "nearest", "floor", "asymmetric"),
+                    row,
+                    of_torch(row, factor, "nearest"),
+                ),
+                ("linear", lambda x, s=line: ops.interpolate(x, s, "linear"), row, of_torch(row, factor, "linear")),
+                ("cubic", lambda x, s=plane: ops.interpolate(x, s, "cubic"), image, of_torch(image, factor, "bicubic")),
+            ):
+                cases.append((f"{name} {size} {factor}", function, (data,), want))
+    check(cases, rtol=1e-5)
+
+
+@pytest.mark.shows("popxl.ops.interpolate")
+def test_interpolated_rows_are_those_of_the_specification():
+    row = np.arange(5, dtype=np.float32).reshape(1, 1, 5)
+    with OneProgram() as p:
+        x, scales = p.of(row), (1.0, 1.0, 2.3)
+        p.out(ops.interpolate(x, scales, "linear"))
+        p.out(ops.interpolate(x, scales, "nearest", "floor", "asymmetric"))
+        p.out(ops.interpolate(x, scales, "linear", coordinate_transformation_mode="align_corners"))
+        p.out(ops.interpolate(x, (1.0, 1.0, 1.1), "linear"))  # as many elements, and others
+    linear, nearest, corners, same_size = (y.ravel() for y in p.run())
+    want = [0, 0.152174, 0.586957, 1.021739, 1.456522, 1.891304, 2.326087, 2.760870, 3.195652, 3.630435, 4]
+    np.testing.assert_allclose(linear, want, atol=1e-6)
+    assert nearest.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4]
+    np.testing.assert_allclose(corners, np.arange(11) * 4 / 10.5, atol=1e-6)
+    np.testing.assert_allclose(same_size, np.maximum((np.arange(5) + 0.5) / 1.1 - 0.5, 0), atol=1e-6)
+
+
 @pytest.mark.shows("popxl.ops.interpolate")
 def test_cubic_interpolation_is_that_of_torch():
     want = torch.nn.functional.interpolate(
@@ -208,8 +262,8 @@ def test_the_gradients_of_interpolation():
         [
             (
                 mode,
-                lambda x, m=mode: ops.interpolate(x, SCALES, m),
-                lambda x, m=mode: interpolate(x, SCALES, m),
+                lambda x, m=mode: ops.interpolate(x, (1.0, 1.0, 1.6, 2.3), m),
+                lambda x, m=mode: interpolate(x, (1.0, 1.0, 1.6, 2.3), m),
                 (IMAGE,),
             )
             for mode in ("nearest", "linear", "cubic")

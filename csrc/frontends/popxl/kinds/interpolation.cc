@@ -18,15 +18,15 @@ struct Tap {
   std::vector<float> weight;
 };
 
-// The place in the input, which has `in` elements, of element i of `out`.
-double place_of(const std::string& mode, int64_t i, int64_t in, int64_t out) {
-  const auto at = static_cast<double>(i);
-  const double scale = static_cast<double>(out) / static_cast<double>(in);
-  if (mode == "asymmetric") return at / scale;
-  if (mode == "align_corners")
-    return out > 1 ? at * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
-  if (mode == "pytorch_half_pixel" && out == 1) return 0.0;
-  return (at + 0.5) / scale - 0.5;
+// The place in the input, which has `size` elements, of element i of the result. The factor counts, never the ratio of the
+// sizes, which is another where size * factor is no whole number.
+float place_of(const std::string& mode, int64_t i, int64_t size, float factor) {
+  const auto at = static_cast<float>(i), in = static_cast<float>(size);
+  const float product = in * factor;
+  if (mode == "asymmetric") return at / factor;
+  if (mode == "align_corners") return product == 1.0F ? 0.0F : at * (in - 1.0F) / (product - 1.0F);
+  if (mode == "pytorch_half_pixel" && product <= 1.0F) return 0.0F;
+  return (at + 0.5F) / factor - 0.5F;
 }
 
 double nearest(const std::string& mode, double place) {
@@ -44,13 +44,15 @@ double cubic_weight(double distance) {
   return 0.0;
 }
 
-std::vector<Tap> taps_of(const LowerCall& c, int64_t in, int64_t out) {
+std::vector<Tap> taps_of(const LowerCall& c, int64_t in, int64_t out, float factor) {
   const std::string mode = c.attributes().text("mode", "nearest"),
                     rounding = c.attributes().text("nearestMode", "round_prefer_floor"),
                     places = c.attributes().text("coordinateTransformationMode", "half_pixel");
   std::vector<Tap> taps(mode == "nearest" ? 1 : mode == "linear" ? 2 : 4);
   for (int64_t i = 0; i < out; ++i) {
-    const double place = place_of(places, i, in, out), below = std::floor(place);
+    double place = place_of(places, i, in, factor);
+    if (mode == "linear") place = std::max(place, 0.0);
+    const double below = std::floor(place);
     const double first = mode == "nearest" ? nearest(rounding, place) : mode == "linear" ? below : below - 1;
     for (size_t k = 0; k < taps.size(); ++k) {
       const double neighbour = first + static_cast<double>(k), distance = place - neighbour;
@@ -92,11 +94,12 @@ void resize(LowerCall& c) {
   const bool sums = c.attributes().text("mode", "nearest") != "nearest";
   ir::Value* x = sums ? c.cast(c.input(0), DType::kF32) : c.input(0);
   for (size_t d = 0; d < shape.size(); ++d) {
-    const auto size =
-        static_cast<int64_t>(std::floor(static_cast<float>(shape[d]) * static_cast<float>(scales[d])));
+    const auto factor = static_cast<float>(scales[d]);
+    if (factor == 1.0F) continue;
+    const auto size = static_cast<int64_t>(std::floor(static_cast<float>(shape[d]) * factor));
     if (size < 1)
       c.refuse(fmt::format("dimension {} of {} elements times {} is empty", d, shape[d], scales[d]));
-    if (size != shape[d]) x = along(c, x, d, taps_of(c, shape[d], size));
+    x = along(c, x, d, taps_of(c, shape[d], size, factor));
   }
   c.set_output(0, c.cast(x, c.type(0).dtype));
 }
