@@ -166,7 +166,8 @@ def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
 
 
 def scaled_add(X: Tensor, Y: Tensor, a: Union[float, Tensor] = 1.0, b: Union[float, Tensor] = 1.0) -> Tensor:
-    """a X + b Y, of one shape (nothing broadcasts); Y is taken in the dtype of X. No gradient.
+    """a X + b Y, of one shape (nothing broadcasts), in the dtype of X; of float16 with factors, or with another dtype of Y, the
+    sum is formed in float32 and rounded once. No gradient.
 
     Args:
         a, b: numbers, or tensors of rank 0.

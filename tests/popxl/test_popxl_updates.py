@@ -91,6 +91,74 @@ def test_updates_with_a_number_and_with_a_tensor():
         np.testing.assert_allclose(after[name], value, rtol=bound, atol=bound, err_msg=name)
 
 
+def halves(*numbers):
+    return np.array(numbers, np.float16)
+
+
+LARGE = halves(6e4)
+# Name, variable, update of it with a factor, the factor, the result. Factors that float16 rounds to 0, or off by some percent,
+# and squares that it cannot hold.
+HALVES = [
+    ("small step", 1.0, lambda t, f: ops.scaled_add_(t, popxl.variable(LARGE), b=f), -2e-7, 0.988),
+    ("step that vanishes", 1.0, lambda t, f: ops.scaled_add_(t, popxl.variable(LARGE), b=f), 1e-8, 1.001),
+    ("first factor", 2.0, lambda t, f: ops.scaled_add_(t, popxl.variable(LARGE), a=0.5, b=f), 1e-8, 1.001),
+    ("accumulate", 1.0, lambda t, f: vu.accumulate_(t, popxl.variable(LARGE), f), 1e-8, 1.001),
+    ("cancelled", 1.0, lambda t, f: vu.accumulate_(t, popxl.variable(halves(-3.0)), f), 0.3, 0.1),
+    ("wide update", 0.0, lambda t, f: vu.accumulate_(t, popxl.variable(np.float32([2e6])), f), 1e-3, 2000.0),
+    ("mean", 1.0, lambda t, f: vu.accumulate_mean_(t, popxl.variable(halves(4.0)), f), 2999.0, 1.001),
+    ("mean of large", 6e4, lambda t, f: vu.accumulate_mean_(t, popxl.variable(LARGE), f), 1.0, 6e4),
+    (
+        "Adam's first moment",
+        0.0,
+        lambda t, f: vu.accumulate_moving_average_(t, popxl.variable(np.float32([2])), f),
+        0.999,
+        0.002,
+    ),
+    ("its tenth", 0.0, lambda t, f: vu.accumulate_moving_average_(t, popxl.variable(np.float32([1])), f), 0.9, 0.1),
+    ("square", 1.0, lambda t, f: vu.accumulate_square_(t, popxl.variable(halves(300.0)), f), 0.001, 91.0),
+    (
+        "Adam's second moment",
+        1.0,
+        lambda t, f: vu.accumulate_moving_average_square_(t, popxl.variable(halves(300.0)), f),
+        0.999,
+        91.0,
+    ),
+    (
+        "rows by number",
+        1.0,
+        lambda t, f: vu.sparse_accumulate_(t, popxl.variable(LARGE), popxl.constant([0], popxl.int32), f=f),
+        1e-8,
+        1.001,
+    ),
+]
+
+
+@pytest.mark.shows("popxl.ops.scaled_add_")
+@pytest.mark.shows("popxl.ops.var_updates.accumulate_")
+@pytest.mark.shows("popxl.ops.var_updates.accumulate_mean_")
+@pytest.mark.shows("popxl.ops.var_updates.accumulate_square_")
+@pytest.mark.shows("popxl.ops.var_updates.accumulate_moving_average_")
+@pytest.mark.shows("popxl.ops.var_updates.accumulate_moving_average_square_")
+def test_factors_of_halves_are_not_rounded_to_halves():
+    want = {}
+    with Variables() as v:
+        for name, before, update, factor, after in HALVES:
+            for form, f in (("number", factor), ("tensor", popxl.constant(factor, popxl.float32))):
+                update(v.of(f"{name} {form}", halves(before)), f)
+                want[f"{name} {form}"] = np.float16(after)
+        kept = v.of("kept", halves(1.0))
+        kept_sum = ops.scaled_add(kept, popxl.variable(LARGE), b=1e-8)
+        vu.copy_var_update_(v.of("sum", halves(0.0)), kept_sum)
+        want["sum"] = np.float16(1.001)
+    after = v.after()
+    for name, value in want.items():
+        assert after[name].dtype == np.float16 and abs(float(after[name][0]) - float(value)) <= np.spacing(value), (
+            name,
+            after[name],
+            value,
+        )
+
+
 @pytest.mark.shows("popxl.ops.var_updates.accumulate_")
 def test_integers_are_updated_as_well():
     with Variables() as v:

@@ -1,5 +1,6 @@
 """Accumulators. All overwrite `t` and give another tensor in its memory. `X` has the shape of `t` and is converted to its
-dtype, in which they compute; shapes are checked when a Session is built. A factor is a number or a tensor of shape ()."""
+dtype, in which they compute; shapes are checked when a Session is built. A factor is a number or a tensor of shape (). Sums and
+means of float16 are formed in float32 and rounded once, so that a factor such as 1e-8 counts; 1 - f is formed in float32."""
 
 from typing import Any, Optional, Union
 

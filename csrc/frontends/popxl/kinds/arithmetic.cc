@@ -86,18 +86,24 @@ const KindRegistration max_kind = define_kind("Max")
                                       .lower([](LowerCall& c) { c.set_output(0, fold(c, "maximum")); })
                                       .lower_gradient(max_gradient);
 
-// a * X + b * Y in the type of X; factors are numbers, or tensors 2 and 3.
+// a * X + b * Y in the type of X; factors are numbers, or tensors 2 and 3. Halves with a factor are summed in f32, which is
+// rounded once: a factor such as 1e-8 is 0 in f16.
 ir::Value* scaled_sum(LowerCall& c) {
   ir::Value *x = c.input(0), *y = c.input(1);
   if (c.shape(0) != c.shape(1))
     c.refuse(fmt::format("the shapes {} and {} differ, and nothing is broadcast", ipu::to_string(c.shape(0)),
                          ipu::to_string(c.shape(1))));
-  const DType dtype = x->type().dtype;
-  const auto scaled = [&](ir::Value* t, int factor, std::string_view attribute) {
-    if (!c.has(factor) && c.attributes().real(attribute, 1.0) == 1.0) return t;
-    return c.build("mul", {t, c.factor(factor, attribute, dtype)});
+  const auto is_one = [&](int factor, std::string_view attribute) {
+    return !c.has(factor) && c.attributes().real(attribute, 1.0) == 1.0;
   };
-  return c.build("add", {scaled(x, 2, "a"), scaled(c.cast(y, dtype), 3, "b")});
+  const DType result = c.type(0).dtype;
+  const bool plain = is_one(2, "a") && is_one(3, "b") && c.type(1).dtype == result;
+  const DType dtype = plain || !ipu::is_floating_point(result) ? result : DType::kF32;
+  const auto scaled = [&](ir::Value* t, int factor, std::string_view attribute) {
+    t = c.cast(t, dtype);
+    return is_one(factor, attribute) ? t : c.build("mul", {t, c.factor(factor, attribute, dtype)});
+  };
+  return c.cast(c.build("add", {scaled(x, 2, "a"), scaled(y, 3, "b")}), result);
 }
 
 const KindRegistration scaled_add_kind =

@@ -1,5 +1,6 @@
 // The updates of ops.var_updates: input 0 is overwritten. They are made without a look at the types, as programs update
-// integers and halves with what has other types; arithmetic is that of the variable. A factor is an attribute or an input.
+// integers and halves with what has other types; arithmetic is that of the variable, but for the factors of halves, which are
+// f32: a learning rate of 1e-8 is 0 in f16, and 1 - 0.999 is off by 2 %. A factor is an attribute or an input.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -18,23 +19,39 @@ void require_equal_shapes(const LowerCall& c, int i) {
                          ipu::to_string(c.shape(0))));
 }
 
+enum class Rounding : uint8_t {
+  kEachStep,  // to the type of the variable
+  kOnce,      // of halves: the sum, which is formed in f32
+};
+
 // One update of a variable, in the type of the variable; integers with a factor that is no whole number are computed in
 // f32 and cut off.
 class Update {
  public:
-  Update(LowerCall& call, int factor_input, bool divides) : c(call), dtype_(c.type(0).dtype) {
+  Update(LowerCall& call, int factor_input, bool divides, Rounding rounding)
+      : c(call), dtype_(c.type(0).dtype) {
     const bool given = c.has(factor_input);
     const double factor = c.attributes().real("factor", 1.0);
-    if (!is_floating_point(dtype_) &&
-        (divides || (given ? is_floating_point(c.type(factor_input).dtype) : factor != std::floor(factor))))
+    const bool is_float = is_floating_point(dtype_);
+    if (is_float ? rounding == Rounding::kOnce
+                 : divides ||
+                       (given ? is_floating_point(c.type(factor_input).dtype) : factor != std::floor(factor)))
       dtype_ = DType::kF32;
-    f_ = given ? c.cast(c.reshape(c.input(factor_input), {}), dtype_) : c.scalar(dtype_, factor);
+    const DType of_factor = is_float ? DType::kF32 : dtype_;
+    f_ = given ? c.cast(c.reshape(c.input(factor_input), {}), of_factor) : c.scalar(of_factor, factor);
   }
   ir::Value* t() { return c.cast(c.input(0), dtype_); }
   ir::Value* x() { return c.cast(c.input(1), dtype_); }
-  ir::Value* f() { return f_; }
+  ir::Value* f() { return c.cast(f_, dtype_); }
   ir::Value* one() { return c.scalar(dtype_, 1.0); }
+  ir::Value* one_minus_f() { return c.cast(sub(c.scalar_like(f_, 1.0), f_), dtype_); }
   ir::Value* squared() { return mul(x(), x()); }
+  // factor * X * X; of halves in an order in which a large X overflows only where the result does.
+  ir::Value* squared_times(ir::Value* factor) {
+    return dtype_ == DType::kF32 ? mul(factor, squared()) : mul(mul(factor, x()), x());
+  }
+  // factor * update, rounded once.
+  ir::Value* scaled(ir::Value* update) { return c.cast(mul(f_, c.cast(update, f_->type().dtype)), dtype_); }
   ir::Value* add(ir::Value* a, ir::Value* b) { return c.build("add", {a, b}); }
   ir::Value* sub(ir::Value* a, ir::Value* b) { return c.build("sub", {a, b}); }
   ir::Value* mul(ir::Value* a, ir::Value* b) { return c.build("mul", {a, b}); }
@@ -43,7 +60,7 @@ class Update {
 
  private:
   LowerCall& c;
-  DType dtype_;
+  DType dtype_;  // of the arithmetic
   ir::Value* f_;
 };
 
@@ -55,19 +72,23 @@ void accumulate(LowerCall& c) {
   const std::string type = c.attributes().text("accumulationType", "Add");
   const bool is_constant = !c.has(kFactor);
   const double factor = c.attributes().real("factor", 1.0);
-  Update u(c, kFactor, type == "Mean");
+  const bool is_one = is_constant && factor == 1.0;
+  const bool adds = type == "Add" || type == "DampenedAdd";
+  // The sum of two halves is rounded once anyway.
+  const bool of_halves = (type == "Add" || is_one) && c.type(0).dtype == c.type(1).dtype;
+  Update u(c, kFactor, type == "Mean",
+           type == "Mean" || (adds && !of_halves) ? Rounding::kOnce : Rounding::kEachStep);
   if (type == "Add") return u.finish(u.add(u.t(), u.x()));
   if (type == "DampenedAdd" || type == "DampenedAddSquare") {
     if (is_constant && factor == 0.0) c.refuse("the factor 0 adds nothing; leave the update out");
-    ir::Value* x = type == "DampenedAdd" ? u.x() : u.squared();
-    return u.finish(u.add(u.t(), is_constant && factor == 1.0 ? x : u.mul(u.f(), x)));
+    if (adds) return u.finish(u.add(u.t(), is_one ? u.x() : u.mul(u.f(), u.x())));
+    return u.finish(u.add(u.t(), is_one ? u.squared() : u.squared_times(u.f())));
   }
   if (type == "DecayAdd") return u.finish(u.add(u.mul(u.f(), u.t()), u.x()));
   if (type == "DecayAddSquare") return u.finish(u.add(u.mul(u.f(), u.t()), u.squared()));
-  if (type == "MovingAverage" || type == "MovingAverageSquare") {
-    ir::Value* x = type == "MovingAverage" ? u.x() : u.squared();
-    return u.finish(u.add(u.mul(u.f(), u.t()), u.mul(u.sub(u.one(), u.f()), x)));
-  }
+  if (type == "MovingAverage") return u.finish(u.add(u.mul(u.f(), u.t()), u.mul(u.one_minus_f(), u.x())));
+  if (type == "MovingAverageSquare")
+    return u.finish(u.add(u.mul(u.f(), u.t()), u.squared_times(u.one_minus_f())));
   if (type == "Infinity") return u.finish(c.build("maximum", {u.mul(u.f(), u.t()), c.build("abs", {u.x()})}));
   if (type != "Mean") c.refuse("accumulation type '" + type + "' is not known");
   // f values are in t already.
@@ -79,7 +100,7 @@ void accumulate(LowerCall& c) {
 void scale(LowerCall& c) {
   if (!c.has(kFactor) && c.attributes().real("factor", 1.0) == 0.0)
     return c.overwrite(0, c.builder().splat(c.type(0), 0.0));
-  Update u(c, kFactor, false);
+  Update u(c, kFactor, false, Rounding::kEachStep);
   u.finish(u.mul(u.f(), u.t()));
 }
 
@@ -100,9 +121,9 @@ void sparse_accumulate(LowerCall& c) {
   if (c.type(1).elements() != element_count(slices))
     c.refuse(fmt::format("{} indices along axis {} of {} take an update of {} elements, not {}", count, axis,
                          ipu::to_string(shape), element_count(slices), ipu::to_string(c.shape(1))));
-  Update u(c, kFactor, false);
-  ir::Value* x = c.reshape(u.x(), slices);
-  if (c.has(kFactor) || c.attributes().real("factor", 1.0) != 1.0) x = u.mul(u.f(), x);
+  const bool scales = c.has(kFactor) || c.attributes().real("factor", 1.0) != 1.0;
+  Update u(c, kFactor, false, Rounding::kEachStep);
+  ir::Value* x = scales ? u.scaled(c.reshape(c.input(1), slices)) : c.reshape(u.x(), slices);
   ir::Value* index = c.reshape(c.cast(c.input(kIndices), DType::kI32), {count});
   u.finish(c.build("index_add", {u.t(), index, x}, {{"dim", static_cast<int64_t>(dim)}}));
 }
