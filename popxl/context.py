@@ -1,12 +1,14 @@
 """Where ops are made: the current graph and what surrounds it (IPU, tile set, name scopes, order).
 
-There is one context of the process; it is made for programs of one thread. Every context manager here restores what
+Each thread has a context of its own: threads may build several programs at a time. Every context manager here restores what
 was before, also after an exception.
 """
 
 import contextlib
 import functools
+import itertools
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
@@ -17,7 +19,8 @@ _NORMAL, _COMPUTE, _IO = 0, 0, 1  # numbers of ExecutionContext and TileSet
 
 
 class Context:
-    """What ops get that are made now. `get_current_context()` gives the one there is."""
+    """What ops get that are made now by the calling thread. `get_current_context()` gives that thread's. Hooks belong to their
+    graphs and are those of all threads."""
 
     __slots__ = (
         "_graphs",
@@ -28,13 +31,14 @@ class Context:
         "_execution_context",
         "_mode",
         "_previous",
-        "_hooks",
-        "_hook_graphs",
-        "_hook_count",
         "_skip",
         "_record",
         "__weakref__",
     )
+
+    _hooks: dict[tuple[int, int], dict[int, Callable[[Any], Any]]] = {}
+    _hook_graphs: dict[int, tuple[int, int]] = {}
+    _hook_handles = itertools.count(1)
 
     def __init__(self) -> None:
         self._graphs: list[Any] = []
@@ -46,9 +50,6 @@ class Context:
         self._mode: Any = None
         # By (program, graph, execution context): ops the next one of a True block follows, and the last of a True block.
         self._previous: dict[tuple[int, int, int], tuple[list[int], Optional[int]]] = {}
-        self._hooks: dict[tuple[int, int], dict[int, Callable[[Any], Any]]] = {}
-        self._hook_graphs: dict[int, tuple[int, int]] = {}
-        self._hook_count = 0
         self._skip = 0
         self._record: Any = None
 
@@ -193,11 +194,11 @@ class Context:
     # --- hooks
     def register_op_created_hook(self, graph: Any, fn: Callable[[Any], Any]) -> int:
         """Calls `fn(op)` after each op that is made in `graph`; returns a handle that removes it."""
-        self._hook_count += 1
+        handle = next(self._hook_handles)
         key = (graph.ir._program.id, graph._number)
-        self._hooks.setdefault(key, {})[self._hook_count] = fn
-        self._hook_graphs[self._hook_count] = key
-        return self._hook_count
+        self._hooks.setdefault(key, {})[handle] = fn
+        self._hook_graphs[handle] = key
+        return handle
 
     def remove_op_created_hook(self, handle: int) -> None:
         """Ends what the handle was given for. Raises ValueError when it is of no hook."""
@@ -210,12 +211,19 @@ class Context:
             del self._hooks[key]
 
 
-_context = Context()
+class _Contexts(threading.local):
+    """`here`: the context of the calling thread. One access gets it; those of the thread-local object itself are dear."""
+
+    def __init__(self) -> None:
+        self.here = Context()
+
+
+_contexts = _Contexts()
 
 
 def get_current_context() -> Context:
-    """The context of the process."""
-    return _context
+    """The context of the calling thread."""
+    return _contexts.here
 
 
 def get_current_graph() -> Any:
@@ -225,17 +233,17 @@ def get_current_graph() -> Any:
         >>> with ir.main_graph:
         ...     assert popxl.gcg() is ir.main_graph
     """
-    return _context.graph
+    return _contexts.here.graph
 
 
 def get_main_graph() -> Any:
     """Main graph of the current Ir. Raises RuntimeError when no graph is current."""
-    return _context.main_graph
+    return _contexts.here.main_graph
 
 
 def get_ir() -> Any:
     """The current Ir. Raises RuntimeError when no graph is current."""
-    return _context.ir
+    return _contexts.here.ir
 
 
 gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
@@ -252,11 +260,11 @@ def name_scope(name: str) -> Iterator[list[str]]:
         >>> with popxl.name_scope("head"):
         ...     y = x + 1  # y.name is "head/add_out"
     """
-    _context.push_name_scope(name)
+    _contexts.here.push_name_scope(name)
     try:
-        yield _context.name_scopes
+        yield _contexts.here.name_scopes
     finally:
-        _context.pop_name_scope()
+        _contexts.here.pop_name_scope()
 
 
 @contextlib.contextmanager
@@ -266,40 +274,40 @@ def ipu(ipu: Optional[int]) -> Iterator[Optional[int]]:
     Yields:
         The number.
     """
-    before, _context._ipu = _context._ipu, ipu
+    before, _contexts.here._ipu = _contexts.here._ipu, ipu
     try:
         yield ipu
     finally:
-        _context._ipu = before
+        _contexts.here._ipu = before
 
 
 @contextlib.contextmanager
 def io_tiles() -> Iterator[None]:
     """Places ops made inside on the IO tiles of their IPU, which session option `numIOTiles` reserves."""
-    before, _context._tile_set = _context._tile_set, _IO
+    before, _contexts.here._tile_set = _contexts.here._tile_set, _IO
     try:
         yield
     finally:
-        _context._tile_set = before
+        _contexts.here._tile_set = before
 
 
 @contextlib.contextmanager
 def _tile_set(number: int) -> Iterator[None]:
-    before, _context._tile_set = _context._tile_set, number
+    before, _contexts.here._tile_set = _contexts.here._tile_set, number
     try:
         yield
     finally:
-        _context._tile_set = before
+        _contexts.here._tile_set = before
 
 
 @contextlib.contextmanager
 def _in_sequence(mode: Any) -> Iterator[None]:
-    before = _context._mode
-    _context.in_sequence = mode
+    before = _contexts.here._mode
+    _contexts.here.in_sequence = mode
     try:
         yield
     finally:
-        _context.in_sequence = before
+        _contexts.here.in_sequence = before
 
 
 def in_sequence(mode: Any = True) -> Any:
@@ -327,11 +335,11 @@ def in_sequence(mode: Any = True) -> Any:
 @contextlib.contextmanager
 def _execution_context(context: Any) -> Iterator[None]:
     """Ops made inside belong to that part of the program: a `popxl.ExecutionContext`."""
-    before, _context._execution_context = _context._execution_context, int(getattr(context, "value", context))
+    before, _contexts.here._execution_context = _contexts.here._execution_context, int(getattr(context, "value", context))
     try:
         yield
     finally:
-        _context._execution_context = before
+        _contexts.here._execution_context = before
 
 
 def op_debug_context(name: Any = None) -> Any:
@@ -345,11 +353,11 @@ def op_debug_context(name: Any = None) -> Any:
 
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            before, _context._record = _context._record, api
+            before, _contexts.here._record = _contexts.here._record, api
             try:
                 return function(*args, **kwargs)
             finally:
-                _context._record = before
+                _contexts.here._record = before
 
         return recorded
 
@@ -359,11 +367,11 @@ def op_debug_context(name: Any = None) -> Any:
 @contextlib.contextmanager
 def debug_context_frame_offset(i: int) -> Iterator[None]:
     """Ops made inside carry the line of the caller `i` + 1 frames further up. A context manager and a decorator."""
-    _context._skip += i + 1
+    _contexts.here._skip += i + 1
     try:
         yield
     finally:
-        _context._skip -= i + 1
+        _contexts.here._skip -= i + 1
 
 
 def get_source_location(offset: int) -> Any:
@@ -377,4 +385,4 @@ def get_source_location(offset: int) -> Any:
 
 def _user_location() -> tuple[str, int]:
     """File and line of the user's code that runs now."""
-    return user_location(_context._skip)
+    return user_location(_contexts.here._skip)

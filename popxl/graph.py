@@ -4,7 +4,7 @@ from typing import Any, Callable
 
 from popxl._impl import facade
 from popxl._impl.errors import popart_error
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.tensor import Constant, Tensor, Variable, _of_number
 
 
@@ -123,15 +123,15 @@ class Graph:
         Returns:
             A handle for `remove_op_created_hook`.
         """
-        return _context.register_op_created_hook(self, fn)
+        return _contexts.here.register_op_created_hook(self, fn)
 
     def remove_op_created_hook(self, handle: int) -> None:
         """Ends a hook. Raises ValueError for an unknown handle."""
-        _context.remove_op_created_hook(handle)
+        _contexts.here.remove_op_created_hook(handle)
 
     def _create_tensor_id(self, name: str) -> str:
         """A full id that no tensor of the graph has: its scope, the name scopes and the name."""
-        return self._ir._program.unique_id(self._number, _context._prefix + name)
+        return self._ir._program.unique_id(self._number, _contexts.here._prefix + name)
 
     def __contains__(self, value: Tensor) -> bool:
         if not isinstance(value, Tensor):
@@ -147,11 +147,11 @@ class Graph:
         return hash((self._ir._id, self._number))
 
     def __enter__(self) -> "Graph":
-        _context.push_graph(self)
+        _contexts.here.push_graph(self)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        _context.pop_graph()
+        _contexts.here.pop_graph()
 
     def __repr__(self) -> str:
         return f"Graph[id={self._id} name={self._id}]"

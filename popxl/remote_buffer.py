@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from popxl._impl.errors import core_errors
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import dtype as dtype_class
 from popxl.tensor import Tensor
 
@@ -25,7 +25,7 @@ class RemoteBuffer:
 
     def __init__(self, tensor_shape: Iterable[int], tensor_dtype: dtype_class, entries: int) -> None:
         _check_entries(entries)
-        self._current_ir = _context.ir
+        self._current_ir = _contexts.here.ir
         self._id = max(self._current_ir._program.remote_buffers(), default=0) + 1
         self._meta_shape: tuple[int, ...] = ()
         self.set_remote_buffer_info(tensor_dtype, tuple(tensor_shape), entries)
@@ -116,9 +116,9 @@ def check_buffer(remote_buffer: Any) -> None:
     """
     if not isinstance(remote_buffer, RemoteBuffer):
         raise TypeError(f"remote_buffer must be a popxl.RemoteBuffer, not {remote_buffer!r} of type {type(remote_buffer).__name__}.")
-    if remote_buffer._current_ir is not _context.ir:
+    if remote_buffer._current_ir is not _contexts.here.ir:
         raise ValueError(
-            f"{remote_buffer!r} is of {remote_buffer._current_ir!r}, and the current graph is of {_context.ir!r}: "
+            f"{remote_buffer!r} is of {remote_buffer._current_ir!r}, and the current graph is of {_contexts.here.ir!r}: "
             "make a buffer in this one."
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Optional, TypeVar
 
 from popxl._impl.errors import core_errors
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import dtype as dtype_class
 from popxl.tensor import Tensor, TensorSpec, _of_number
 
@@ -39,10 +39,10 @@ class Stream:
 
     @classmethod
     def _create(cls: type[_Stream], shape: Iterable[int], dtype: dtype_class, name: str) -> _Stream:
-        main = _context.main_graph
+        main = _contexts.here.main_graph
         program = main._ir._program
         with core_errors():
-            made = program.unique_id(main._number, _context._prefix + name)
+            made = program.unique_id(main._number, _contexts.here._prefix + name)
             number = program.create_tensor(main._number, made, _STREAM, dtype._number, tuple(shape))
         return cls._from_tensor(_of_number(main._ir, number, Tensor, main._number))
 

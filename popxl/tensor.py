@@ -12,7 +12,7 @@ from popxl import dtypes
 from popxl._impl import facade
 from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import dtype as dtype_class
 from popxl.errors import UndefinedValue
 from popxl.typing_ import NewAliasAnnotation
@@ -494,8 +494,9 @@ def constant(
     Example:
         >>> half = popxl.constant([0.5, 0.5], popxl.float16, "half")
     """
-    if dtype is None and getattr(getattr(data, "dtype", None), "names", None) is not None:
-        assert _context.graph is not None  # without one, that is what is wrong
+    given = getattr(data, "dtype", None)
+    if dtype is None and getattr(given, "names", None) is not None and given in _FLOAT8_ARRAYS:
+        assert _contexts.here.graph is not None  # without one, that is what is wrong
         raise TypeError(
             "popxl.constant takes float8 data only with a dtype: give popxl.float8_143 or popxl.float8_152."
         )
@@ -505,9 +506,9 @@ def constant(
 
 def _constant_of(array: np.ndarray, dtype: dtype_class, name: str) -> Constant:
     """A constant of the current graph with an array of its dtype."""
-    graph = _context.graph
+    graph = _contexts.here.graph
     program, number = graph._ir._program, graph._number
-    made = program.unique_id(number, _context._prefix + name)
+    made = program.unique_id(number, _contexts.here._prefix + name)
     try:
         tensor = program.add_constant(number, made, dtype._number, array.view(np.uint8) if array.dtype.names else array)
     except CoreError as error:
@@ -534,12 +535,12 @@ def graph_input(
     Raises:
         RuntimeError: there is no current graph.
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     program = graph._ir._program
     with core_errors():
         number = program.add_input(
             graph._number,
-            program.unique_id(graph._number, _context._prefix + (name or "t")),
+            program.unique_id(graph._number, _contexts.here._prefix + (name or "t")),
             dtype._number,
             tuple(shape),
             tuple(meta_shape or ()),
@@ -563,7 +564,7 @@ def graph_output(t: Tensor) -> None:
     """
     from popxl.ops.utils import check_in_graph
 
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     with core_errors():
         graph._ir._program.mark_output(graph._number, t._number)

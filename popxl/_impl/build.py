@@ -9,13 +9,13 @@ from popart._impl.debug_info import _recording
 from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
 from popxl._impl.source import user_location
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.tensor import Tensor, _of_number
 
 
 def settings(name: str) -> tuple[Any, ...]:
     """What a new op gets from the context, as the native program takes it."""
-    context = _context
+    context = _contexts.here
     file, line = user_location(context._skip)
     return context._prefix + name, context._ipu, context._execution_context, context._tile_set, file, line
 
@@ -58,7 +58,7 @@ def create_op(
     identifier: Optional[tuple[str, str, int]] = None,
 ) -> tuple[int, tuple[Tensor, ...]]:
     """As `create`; gives the id of the op too."""
-    context = _context
+    context = _contexts.here
     graph = context.graph
     ir, number = graph._ir, graph._number
     prefix = context._prefix

@@ -9,7 +9,7 @@ from popart._impl.debug_info import _recording
 from popxl._impl.build import settings
 from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.tensor import Tensor
 
 
@@ -32,8 +32,8 @@ def create_call_op(
         program.set_callees(op, [callee._number for callee in callees])
         if maps is not None:
             program.set_callee_maps(op, *maps)
-        if _context._mode is not None or _context._hooks:
-            _context._created(ir, graph._number, op)
+        if _contexts.here._mode is not None or _contexts.here._hooks:
+            _contexts.here._created(ir, graph._number, op)
         for index, tensor in inputs.items():
             program.connect_input(op, index, tensor._number)
         for index, tensor_id in enumerate(output_ids):

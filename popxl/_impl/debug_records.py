@@ -11,9 +11,9 @@ from popxl._impl.source import _is_inside, user_location
 
 
 def _location() -> Any:
-    from popxl.context import _context
+    from popxl.context import _contexts
 
-    file, line = user_location(_context._skip)
+    file, line = user_location(_contexts.here._skip)
     frame: Any = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename != file or frame.f_lineno != line):
         frame = frame.f_back
@@ -22,10 +22,10 @@ def _location() -> Any:
 
 def _api() -> str:
     """The innermost published function of popxl that runs, or what `op_debug_context` says."""
-    from popxl.context import _context
+    from popxl.context import _contexts
 
-    if _context._record is not None:
-        return _context._record
+    if _contexts.here._record is not None:
+        return _contexts.here._record
     frame: Any = sys._getframe(1)
     while frame is not None and _is_inside(frame.f_code.co_filename):
         name = frame.f_code.co_name

@@ -9,7 +9,7 @@ from popart._impl.debug_info import _recording
 from popxl import dtypes
 from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
-from popxl.context import _context, _execution_context
+from popxl.context import _contexts, _execution_context
 from popxl.dtypes import dtype as dtype_class
 from popxl.replica_grouping import ReplicaGrouping, check_retrieval_mode
 from popxl.utils import to_numpy
@@ -18,7 +18,7 @@ _WEIGHTS_FROM_HOST, _WEIGHTS_TO_HOST = 2, 3  # numbers of ExecutionContext
 
 
 def _main_graph(function: str) -> Any:
-    graph = _context.graph
+    graph = _contexts.here.graph
     if graph._number != 0:
         raise ValueError(f"popxl.{function} makes variables in the main graph; the current graph is {graph!r}.")
     return graph
@@ -87,7 +87,7 @@ def _variable(
     with core_errors():
         number = program.add_variable(
             graph._number,
-            program.unique_id(graph._number, _context._prefix + (name or "t")),
+            program.unique_id(graph._number, _contexts.here._prefix + (name or "t")),
             kind._number,
             shape,
             stride=on_device.stride,
@@ -226,7 +226,7 @@ def replica_sharded_buffer(
     """
     from popxl.remote_buffer import RemoteBuffer
 
-    grouping = (replica_grouping or _context.ir.replica_grouping()).const_rg
+    grouping = (replica_grouping or _contexts.here.ir.replica_grouping()).const_rg
     over = _shard_over(grouping, shard_over)
     whole = _value_shape(tuple(shape), replica_grouping or grouping)
     elements = int(np.prod(whole, dtype=np.int64))
@@ -336,7 +336,7 @@ def replica_sharded_variable(
     buffer = replica_sharded_buffer(array.shape, kind, grouping, shard_over)
     handle = remote_replica_sharded_variable(array, buffer, 0, kind, name, downcast, grouping, retrieval_mode)
     with _execution_context(_WEIGHTS_FROM_HOST):
-        shard = _load(buffer, _offset(0), f"{handle.name.removeprefix(_context._prefix)}_rts")  # the scopes come with each op
+        shard = _load(buffer, _offset(0), f"{handle.name.removeprefix(_contexts.here._prefix)}_rts")  # the scopes come with each op
     with _execution_context(_WEIGHTS_TO_HOST):
         ops.remote_store(buffer, 0, shard)
     return handle, shard

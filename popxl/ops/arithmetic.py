@@ -6,7 +6,7 @@ from typing import Any, Union
 
 from popxl import dtypes
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import cast_if_needed, check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor, constant
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def _binary(op_type: str, lhs: Tensor, rhs: Tensor, stem: str) -> Tensor:
-    check_in_graph(_context.graph, lhs=lhs, rhs=rhs)
+    check_in_graph(_contexts.here.graph, lhs=lhs, rhs=rhs)
     check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs)
     return create(op_type, {0: lhs, 1: rhs}, (stem,))[0]
 
@@ -82,7 +82,7 @@ def pow(t: Tensor, e: Union[float, Tensor]) -> Tensor:
     Example:
         >>> y = ops.pow(x, 2.0)
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     if not isinstance(e, Tensor):
         e = constant(e, t.dtype if t.dtype.is_floating_point else None)
@@ -103,7 +103,7 @@ def maximum(*ts: Tensor) -> Tensor:
     if not ts:
         raise ValueError("maximum takes at least one tensor; none is given.")
     named = {f"t{i}": t for i, t in enumerate(ts)}
-    check_in_graph(_context.graph, **named)
+    check_in_graph(_contexts.here.graph, **named)
     check_tensor_ipu_and_tile_set(**named)
     return create("Max", dict(enumerate(ts)), ("maximum_out",))[0]
 
@@ -123,13 +123,13 @@ def greater(input: Tensor, other: Tensor) -> Tensor:
     Example:
         >>> positive = ops.greater(x, popxl.constant(0.0))
     """
-    check_in_graph(_context.graph, input=input, other=other)
+    check_in_graph(_contexts.here.graph, input=input, other=other)
     check_tensor_ipu_and_tile_set(input=input, other=other)
     return create("Greater", {0: input, 1: other}, ("greater_out",))[0]
 
 
 def _logical(op_type: str, lhs: Tensor, rhs: Tensor, stem: str) -> Tensor:
-    check_in_graph(_context.graph, lhs=lhs, rhs=rhs)
+    check_in_graph(_contexts.here.graph, lhs=lhs, rhs=rhs)
     check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs)
     inputs = {0: cast_if_needed(lhs, dtypes.bool), 1: cast_if_needed(rhs, dtypes.bool)}
     return create(op_type, inputs, (stem,))[0]
@@ -160,7 +160,7 @@ def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
     Example:
         >>> y = ops.where(mask, x, popxl.constant(0.0))
     """
-    check_in_graph(_context.graph, condition=condition, lhs=lhs, rhs=rhs)
+    check_in_graph(_contexts.here.graph, condition=condition, lhs=lhs, rhs=rhs)
     check_tensor_ipu_and_tile_set(condition=condition, lhs=lhs, rhs=rhs)
     return create("Where", {0: cast_if_needed(condition, dtypes.bool), 1: lhs, 2: rhs}, ("where_out",))[0]
 
@@ -201,6 +201,6 @@ def _scaled_add(op_type: str, X: Any, Y: Any, a: Any, b: Any, stem: Any) -> Tens
             inputs[2 + index] = named[name] = factor
         else:
             attributes[name] = float(factor)
-    check_in_graph(_context.graph, **named)
+    check_in_graph(_contexts.here.graph, **named)
     check_tensor_ipu_and_tile_set(**named)
     return create(op_type, inputs, (stem or f"scaled_add__{X.name}",), attributes)[0]

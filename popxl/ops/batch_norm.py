@@ -1,7 +1,7 @@
 """Batch normalisation."""
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -29,7 +29,7 @@ def batch_norm_inference(
         >>> y = ops.batch_norm_inference(x, scale, bias, mean, var)
     """
     tensors = {"t": t, "scale": scale, "bias": bias, "mean": mean, "var": var}
-    check_in_graph(_context.graph, **tensors)
+    check_in_graph(_contexts.here.graph, **tensors)
     check_tensor_ipu_and_tile_set(**tensors)
     return create(
         "BatchNormalization",

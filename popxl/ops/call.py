@@ -6,7 +6,7 @@ from typing import Any, Optional
 from popxl._impl import facade
 from popxl._impl.call_inputs import not_an_input, wire, writes_input
 from popxl._impl.call_ops import create_call_op
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.tensor import Tensor, _of_number
 
 
@@ -194,7 +194,7 @@ def call_with_info(
     Args:
         check_inputs: False: inputs may be missing, and are connected later.
     """
-    parent = _context.graph
+    parent = _contexts.here.graph
     wired = wire(parent, graph, inputs, inputs_dict, check_inputs)
     op = _create(parent, graph, wired)
     return CallSiteInfo._make(parent._ir, op)
@@ -202,7 +202,7 @@ def call_with_info(
 
 def _create(parent: Any, callee: Any, wired: dict[int, Tensor]) -> int:
     program = parent._ir._program
-    prefix = _context._prefix
+    prefix = _contexts.here._prefix
     names = [t.name for t in callee.outputs]
     taken = [program.unique_id(parent._number, prefix + name) for name in dict.fromkeys(names)]
     ids = dict(zip(dict.fromkeys(names), taken))

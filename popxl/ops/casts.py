@@ -5,7 +5,7 @@ from typing import Any
 
 from popxl import dtypes
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
@@ -26,7 +26,7 @@ def cast(t: Tensor, data_type: dtype_class) -> Tensor:
     Example:
         >>> half = ops.cast(x, popxl.float16)  # called <x>_float16
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     target = dtype_class.as_dtype(data_type)
     if target in _FLOAT8:
         raise TypeError(f"cast of {t!r} to {target!r}: use ops.pow2scale_cast_to_fp8, which scales.")
@@ -73,7 +73,7 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: dtype_clas
 
 
 def _scaled(op_type: str, t: Tensor, log2_scale: Any, data_type: Any, allowed: tuple[dtype_class, ...]) -> Tensor:
-    check_in_graph(_context.graph, t=t, log2_scale=log2_scale)
+    check_in_graph(_contexts.here.graph, t=t, log2_scale=log2_scale)
     check_tensor_ipu_and_tile_set(t=t, log2_scale=log2_scale)
     target = dtype_class.as_dtype(data_type)
     if target not in allowed:

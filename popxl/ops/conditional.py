@@ -5,7 +5,7 @@ from typing import Any, Optional
 
 from popxl._impl.call_inputs import wire
 from popxl._impl.call_ops import create_call_op
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.call import CallSiteInfo
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor, _of_number
@@ -144,7 +144,7 @@ def conditional_with_info(
     Args:
         check_inputs: False: inputs may be missing, and are connected later.
     """
-    parent = _context.graph
+    parent = _contexts.here.graph
     check_in_graph(parent, cond=cond)
     branches = (then_branch, else_branch)
     for graph in branches:
@@ -170,7 +170,7 @@ def conditional_with_info(
         first += takes
     program = parent._ir._program
     output_ids = [
-        program.unique_id(parent._number, f"{_context._prefix}{a.name}_or_{b.name}")
+        program.unique_id(parent._number, f"{_contexts.here._prefix}{a.name}_or_{b.name}")
         for a, b in zip(then_branch.outputs, else_branch.outputs)
     ]
     same = {i: i for i in range(counts[0])}

@@ -4,7 +4,7 @@ from typing import Any, Literal, Optional, get_args
 from collections.abc import Iterable, Sequence
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.matmul import check_float8
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
@@ -57,7 +57,7 @@ def _partials(kind: Any) -> str:
 
 
 def _check(t: Tensor, weight: Tensor, log2_scale: Optional[Tensor] = None) -> dict[int, Tensor]:
-    graph = _context.graph
+    graph = _contexts.here.graph
     if log2_scale is None:
         check_in_graph(graph, t=t, weight=weight)
         check_tensor_ipu_and_tile_set(t=t, weight=weight)

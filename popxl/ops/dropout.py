@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -26,7 +26,7 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     Example:
         >>> y = ops.dropout(x, seed, p=0.1)
     """
-    check_in_graph(_context.graph, t=t, seed_tensor=seed_tensor)
+    check_in_graph(_contexts.here.graph, t=t, seed_tensor=seed_tensor)
     check_tensor_ipu_and_tile_set(t=t, seed_tensor=seed_tensor)
     return create("Dropout", {0: t, 1: seed_tensor}, ("dropout_out",), {"ratio": float(p)})[0]
 
@@ -50,7 +50,7 @@ def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Iterable[int], ratio: 
     Example:
         >>> y = ops.shaped_dropout(x, seed, shape=(x.shape[0], 1), ratio=0.1)  # whole rows
     """
-    check_in_graph(_context.graph, t=t, seed_tensor=seed_tensor)
+    check_in_graph(_contexts.here.graph, t=t, seed_tensor=seed_tensor)
     check_tensor_ipu_and_tile_set(t=t, seed_tensor=seed_tensor)
     attributes = {"shape": list(shape), "ratio": float(ratio)}
     return create("ShapedDropout", {0: t, 1: seed_tensor}, ("shapeddropout_out",), attributes)[0]

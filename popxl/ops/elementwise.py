@@ -6,7 +6,7 @@ from typing import Optional
 
 from popxl import dtypes
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import cast_if_needed, check_in_graph
 from popxl.tensor import Tensor, constant
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def _unary(op_type: str, t: Tensor, stem: str) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create(op_type, {0: t}, (stem,))[0]
 
 
@@ -55,7 +55,7 @@ def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Te
     Example:
         >>> y = ops.clip(popxl.constant([-3.0, 0.5]), -1, 1)  # -1, 0.5
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create("Clip", {0: t}, ("clip_out",), {"min": float(min), "max": float(max)})[0]
 
 
@@ -128,7 +128,7 @@ def identity(t: Tensor, output_name: Optional[str] = None) -> Tensor:
     Example:
         >>> y = ops.identity(x, "hidden")  # its id is "hidden"
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create("Identity", {0: t}, (output_name or f"identity_{t.name}",))[0]
 
 
@@ -150,7 +150,7 @@ def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
 
 
 def _increment(op_type: str, t: Tensor, increment: float, modulus: float, stem: str) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create(op_type, {0: t}, (stem,), {"increment": float(increment), "modulus": float(modulus)})[0]
 
 
@@ -178,7 +178,7 @@ def isfinite(t: Tensor) -> Tensor:
     Example:
         >>> y = ops.isfinite(popxl.constant([1.0, float("nan")]))  # True, False
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     either = create("Or", {0: isnan(t), 1: isinf(t)}, ("or_out",))[0]
     return identity(logical_not(either), "isfinite_out")
 
@@ -198,7 +198,7 @@ def log2(t: Tensor) -> Tensor:
     Example:
         >>> y = ops.log2(popxl.constant([8.0]))  # 3
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     dividend = log(t)
     return create("Div", {0: dividend, 1: log(constant(2.0, t.dtype))}, ("div_out",))[0]
 
@@ -209,7 +209,7 @@ def logical_not(t: Tensor) -> Tensor:
     Example:
         >>> y = ops.logical_not(popxl.constant([True, False]))  # False, True
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create("Not", {0: cast_if_needed(t, dtypes.bool)}, ("not_out",))[0]
 
 

@@ -1,7 +1,7 @@
 """Normalisation of groups of channels, and of all of them."""
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -28,7 +28,7 @@ def group_norm(t: Tensor, weight: Tensor, bias: Tensor, num_groups: int, eps: fl
     Example:
         >>> y = ops.group_norm(x, weight, bias, num_groups=4)
     """
-    check_in_graph(_context.graph, t=t, weight=weight, bias=bias)
+    check_in_graph(_contexts.here.graph, t=t, weight=weight, bias=bias)
     check_tensor_ipu_and_tile_set(t=t, weight=weight, bias=bias)
     return create(
         "GroupNormalization",

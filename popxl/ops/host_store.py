@@ -1,7 +1,7 @@
 """Data to the host."""
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph
 from popxl.streams import DeviceToHostStream
 from popxl.tensor import Tensor
@@ -21,7 +21,7 @@ def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
     Example:
         >>> ops.host_store(stream, y)
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     if t.dtype is not d2h_stream.dtype:
         raise ValueError(f"{t!r} has dtype {t.dtype!r}, and {d2h_stream} takes {d2h_stream.dtype!r}.")
     if t.shape != d2h_stream.shape and not t.meta_shape:

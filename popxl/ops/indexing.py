@@ -7,7 +7,7 @@ from typing import Any, Optional
 from collections.abc import Iterable
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -74,7 +74,7 @@ def tied_gather(
 def _gather(
     op_type: str, t: Tensor, indices: Tensor, axis: int, groups: int, memory: Optional[float], zero: bool, stem: str
 ) -> Tensor:
-    check_in_graph(_context.graph, t=t, indices=indices)
+    check_in_graph(_contexts.here.graph, t=t, indices=indices)
     check_tensor_ipu_and_tile_set(t=t, indices=indices)
     attributes: dict[str, Any] = {
         "axis": operator.index(axis),
@@ -105,7 +105,7 @@ def scatter(
     Example:
         >>> y = ops.scatter(x, popxl.constant([2, 0]), popxl.constant([5.0, 6.0]))  # y[2] = 5, y[0] = 6
     """
-    check_in_graph(_context.graph, t=t, indices=indices, values=values)
+    check_in_graph(_contexts.here.graph, t=t, indices=indices, values=values)
     check_tensor_ipu_and_tile_set(t=t, indices=indices, values=values)
     attributes: dict[str, Any] = {"axis": operator.index(axis)}
     if available_memory_proportion is not None:
@@ -133,7 +133,7 @@ def dynamic_slice(t: Tensor, index: Tensor, axes: Iterable[int], sizes: Iterable
     Example:
         >>> batch = ops.dynamic_slice(data, step, axes=[0], sizes=[1], no_overlap=True)
     """
-    check_in_graph(_context.graph, t=t, index=index)
+    check_in_graph(_contexts.here.graph, t=t, index=index)
     check_tensor_ipu_and_tile_set(t=t, index=index)
     return create("DynamicSlice", {0: t, 1: index}, ("dynamic_slice_out",), _block(axes, sizes, no_overlap))[0]
 
@@ -161,6 +161,6 @@ def dynamic_update_(
 
 
 def _update(op_type: str, t: Tensor, index: Tensor, t_update: Tensor, block: dict[str, Any], stem: str) -> Tensor:
-    check_in_graph(_context.graph, t=t, index=index, t_update=t_update)
+    check_in_graph(_contexts.here.graph, t=t, index=index, t_update=t_update)
     check_tensor_ipu_and_tile_set(t=t, index=index, t_update=t_update)
     return create(op_type, {0: t, 1: index, 2: t_update}, (stem,), block)[0]

@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
@@ -57,7 +57,7 @@ def interpolate(
     for name, word in given.items():
         if word not in _WORDS[name]:
             raise ValueError(f"{name} is {word!r}: it is one of {', '.join(map(repr, _WORDS[name]))}.")
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     attributes = {
         "mode": mode,
         "scales": [float(s) for s in scale_factor],

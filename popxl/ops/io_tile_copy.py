@@ -1,7 +1,7 @@
 """Copies between the compute tiles and the IO tiles of an IPU."""
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
@@ -17,7 +17,7 @@ def io_tile_copy(t: Tensor) -> Tensor:
         ...     loaded = ops.host_load(stream)
         >>> x = ops.io_tile_copy(loaded)
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     known = t._ir._program.place(t._number)[1]
-    to = _context._tile_set if known is None else 1 - known
+    to = _contexts.here._tile_set if known is None else 1 - known
     return create("IoTileCopy", {0: t}, [f"{t.name}_iotilecopy"], {"to": to})[0]

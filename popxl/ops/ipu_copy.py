@@ -3,7 +3,7 @@
 from typing import Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.errors import UndefinedValue
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
@@ -23,7 +23,7 @@ def ipu_copy(t: Tensor, destination: int, source: Optional[int] = None) -> Tenso
     Example:
         >>> y = ops.ipu_copy(x, 1)
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     if source is None:
         try:
             source = t.ipu

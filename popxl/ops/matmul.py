@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import dtype, float8_143, float8_152, float16, float32, int32
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
@@ -52,7 +52,7 @@ def matmul(
     Example:
         >>> y = ops.matmul(x, w)  # x @ w
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, lhs=lhs, rhs=rhs)
     check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs)
     attributes: dict[str, Any] = {"partialsType": _partials(graph, partials_type)}
@@ -97,7 +97,7 @@ def matmul_pow2scaled(
     Example:
         >>> y = ops.matmul_pow2scaled(a, b, popxl.constant(-2, popxl.int32))
     """
-    check_in_graph(_context.graph, lhs=lhs, rhs=rhs, log2_scale=log2_scale)
+    check_in_graph(_contexts.here.graph, lhs=lhs, rhs=rhs, log2_scale=log2_scale)
     check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs, log2_scale=log2_scale)
     check_float8(log2_scale, lhs=lhs, rhs=rhs)
     attributes: dict[str, Any] = {"outputType": float16._number, "partialsType": "half"}

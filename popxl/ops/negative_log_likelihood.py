@@ -4,7 +4,7 @@ from typing import Any, Optional, Union
 
 from popxl._impl import facade
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import float32
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor, constant
@@ -53,7 +53,7 @@ def nll_loss(
     """
     attributes = _attributes(reduction, ignore_index)
     attributes["inputIsLogProbability"] = bool(log_prob)
-    check_in_graph(_context.graph, probs=probs, labels=labels)
+    check_in_graph(_contexts.here.graph, probs=probs, labels=labels)
     check_tensor_ipu_and_tile_set(probs=probs, labels=labels)
     return create("Nll", {0: probs, 1: labels}, ("loss",), attributes)[0]
 
@@ -85,7 +85,7 @@ def nll_loss_with_softmax_grad(
         >>> loss, dx = ops.nll_loss_with_softmax_grad(ops.softmax(x, -1), labels)
     """
     attributes = _attributes(reduction, ignore_index)
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, probs=probs, labels=labels)
     if isinstance(loss_grad, Tensor):
         check_in_graph(graph, loss_grad=loss_grad)

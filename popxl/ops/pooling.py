@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.conv import PadType, _ints
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
@@ -67,7 +67,7 @@ def average_pool(
     Example:
         >>> y = ops.average_pool(x, (2, 2), stride=(2, 2))
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     attributes = _attributes(kernel_size, stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode)
     return create("AveragePool", {0: t}, ("averagepool_out",), attributes)[0]
 
@@ -100,7 +100,7 @@ def max_pool(
     Example:
         >>> y = ops.max_pool(x, (2, 2), stride=(2, 2))
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     attributes = _attributes(kernel_size, stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode)
     attributes["storageOrder"] = {"row": 0, "column": 1}[storage_order]
     return create("MaxPool", {0: t}, ("maxpool_out",), attributes)[0]

@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
@@ -48,7 +48,7 @@ def print_tensor(
     Example:
         >>> x = ops.print_tensor(x, "activations")
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     for name, text in (("separator", separator), ("open_bracket", open_bracket), ("close_bracket", close_bracket)):
         if len(text) != 1:
             raise ValueError(f"{name} is {text!r}: it is one character.")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import dtype as dtype_class
 from popxl.dtypes import float32
 from popxl.ops.utils import check_in_graph
@@ -26,7 +26,7 @@ def random_uniform(
     Example:
         >>> u = ops.random_uniform(seed, (2, 3), low=-1.0)
     """
-    check_in_graph(_context.graph, seed_tensor=seed_tensor)
+    check_in_graph(_contexts.here.graph, seed_tensor=seed_tensor)
     attributes = {"shape": list(shape), "dataType": dtype._number, "low": float(low), "high": float(high)}
     return create("RandomUniform", {0: seed_tensor}, ("random_uniform_out",), attributes)[0]
 
@@ -47,6 +47,6 @@ def random_normal(
     Example:
         >>> z = ops.random_normal(seed, (2, 3), std=0.02)
     """
-    check_in_graph(_context.graph, seed_tensor=seed_tensor)
+    check_in_graph(_contexts.here.graph, seed_tensor=seed_tensor)
     attributes = {"shape": list(shape), "dataType": dtype._number, "mean": float(mean), "scale": float(std)}
     return create("RandomNormal", {0: seed_tensor}, ("random_normal_out",), attributes)[0]

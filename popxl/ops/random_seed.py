@@ -3,14 +3,14 @@
 from typing import Union
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import uint32
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor, constant
 
 
 def _check_seed(seed: Tensor) -> None:
-    check_in_graph(_context.graph, seed=seed)
+    check_in_graph(_contexts.here.graph, seed=seed)
     if seed.shape != (2,) or seed.dtype is not uint32:
         raise ValueError(f"seed, {seed!r}, must be uint32 of shape (2,).")
 
@@ -34,7 +34,7 @@ def create_random_seed(seed: Tensor, modifier: Union[int, Tensor]) -> Tensor:
     """
     _check_seed(seed)
     if isinstance(modifier, Tensor):
-        check_in_graph(_context.graph, modifier=modifier)
+        check_in_graph(_contexts.here.graph, modifier=modifier)
     else:
         modifier = constant(modifier, uint32, "modifier")
     return create("ModifyRandomSeed", {0: seed, 1: modifier}, ("modified_seed",))[0]

@@ -7,7 +7,7 @@ from typing import Optional, Union
 from collections.abc import Iterable
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor
 
@@ -19,7 +19,7 @@ Axis = Optional[Union[int, Iterable[int]]]
 
 
 def _reduce(op_type: str, t: Tensor, axis: Axis, keepdims: bool, stems: tuple[str, ...]) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     attributes: dict[str, object] = {"keepdims": bool(keepdims)}
     if axis is not None:
         attributes["axes"] = [operator.index(a) for a in (axis if hasattr(axis, "__iter__") else (axis,))]
@@ -145,5 +145,5 @@ def argmin(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
 
 
 def _index(op_type: str, t: Tensor, dim: int, keepdim: bool, stem: str) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create(op_type, {0: t}, (stem,), {"axis": operator.index(dim), "keepdims": bool(keepdim)})[0]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 
 _DESTINATIONS = ("executable", "compute_buffer", "io_buffer")
 
@@ -26,7 +26,7 @@ def remote_code_load(graph: Any, destination: str) -> None:
         ...     ops.remote_code_load(g, "executable")
         ...     (y,) = ops.call(g, x)
     """
-    if graph == _context.graph:
+    if graph == _contexts.here.graph:
         raise ValueError(f"{graph!r} is the current graph, and its code runs: load the code of a graph that it calls.")
     if destination not in _DESTINATIONS:
         raise ValueError(f"destination is {destination!r}: it must be one of {', '.join(_DESTINATIONS)}.")

@@ -5,7 +5,7 @@ from typing import Any, Optional, Union
 from popxl import dtypes
 from popxl._impl.build import create
 from popxl._impl.errors import core_errors
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.init import init
 from popxl.ops.utils import check_in_graph
 from popxl.remote_buffer import check_buffer
@@ -15,7 +15,7 @@ from popxl.tensor import Tensor, constant
 def _offset(offset: Union[int, Tensor]) -> Tensor:
     """The number of an entry as a tensor of the current graph."""
     if isinstance(offset, Tensor):
-        check_in_graph(_context.graph, offset=offset)
+        check_in_graph(_contexts.here.graph, offset=offset)
         return offset
     return constant(offset, dtypes.uint32, "offset")
 
@@ -60,7 +60,7 @@ def remote_load_(remote_buffer: Any, offset: Union[int, Tensor], t: Tensor) -> T
         ValueError: it is of another Ir; shape or dtype differ.
     """
     check_buffer(remote_buffer)
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     remote_buffer.validate_tensor_matches_buffer(t)
     at = _offset(offset)
     if remote_buffer.meta_shape and t.meta_shape != remote_buffer.meta_shape:

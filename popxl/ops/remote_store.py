@@ -3,7 +3,7 @@
 from typing import Any, Union
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.remote_load import _offset
 from popxl.ops.utils import check_in_graph
 from popxl.remote_buffer import check_buffer
@@ -26,7 +26,7 @@ def remote_store(remote_buffer: Any, offset: Union[int, Tensor], t: Tensor) -> N
         >>> ops.remote_store(buffer, 0, w)
     """
     check_buffer(remote_buffer)
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     remote_buffer.validate_tensor_matches_buffer(t)
     at = _offset(offset)
     create("RemoteStore", {0: t, 1: at}, (), {"buffer": remote_buffer.remote_buffer_id})

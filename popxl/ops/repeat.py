@@ -8,7 +8,7 @@ from popxl import dtypes
 from popxl._impl.call_inputs import wire, writes_input
 from popxl._impl.call_ops import create_call_op
 from popxl._impl.errors import core_errors
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.call import CallSiteInfo, _create, _scoped
 from popxl.tensor import Tensor
 
@@ -51,7 +51,7 @@ def repeat_with_info(
     Args:
         check_inputs: False: inputs may be missing, and are connected later.
     """
-    parent = _context.graph
+    parent = _contexts.here.graph
     count = operator.index(repeat_count)
     if count < 0:
         raise ValueError(f"repeat_count is {count}: a graph cannot be repeated less than 0 times.")
@@ -64,7 +64,7 @@ def repeat_with_info(
     ir = parent._ir
     program = ir._program
     wrapper = _wrapper(ir, graph, takes, gives)
-    prefix = _context._prefix
+    prefix = _contexts.here._prefix
     output_ids = [program.intermediate_id(_scoped(parent, prefix + t.name)) for t in gives]
     try:
         op = create_call_op(

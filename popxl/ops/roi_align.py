@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -36,7 +36,7 @@ def roi_align(
     Example:
         >>> y = ops.roi_align(x, rois, batch_index, (7, 7), 0.25, 2)
     """
-    check_in_graph(_context.graph, t=t, rois=rois, batch_index=batch_index)
+    check_in_graph(_contexts.here.graph, t=t, rois=rois, batch_index=batch_index)
     check_tensor_ipu_and_tile_set(t=t, rois=rois, batch_index=batch_index)
     attributes = {
         "spatialScale": float(spatial_scale),

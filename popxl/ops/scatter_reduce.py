@@ -4,7 +4,7 @@ import operator
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -72,7 +72,7 @@ def grouped_scatter_reduce(
     tensors = {"data": data, "indices": indices}
     if initial_values is not None:
         tensors["initial_values"] = initial_values
-    check_in_graph(_context.graph, **tensors)
+    check_in_graph(_contexts.here.graph, **tensors)
     check_tensor_ipu_and_tile_set(**tensors)
     if not isinstance(enable_index_broadcast, bool):
         raise TypeError(f"enable_index_broadcast is True or False, not {enable_index_broadcast!r}.")

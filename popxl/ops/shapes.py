@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Constant, Tensor, Variable
 
@@ -42,7 +42,7 @@ def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
 
 
 def _reshape(op_type: str, t: Tensor, shape: Iterable[int]) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     sizes = [operator.index(size) for size in shape]
     if any(size == 0 or size < -1 for size in sizes) or sizes.count(-1) > 1:
         raise ValueError(f"{tuple(sizes)} is no shape for {t!r}: sizes are at least 1, one may be -1.")
@@ -76,7 +76,7 @@ def squeeze(t: Tensor, axes: Optional[Iterable[int]] = None) -> Tensor:
     Example:
         >>> y = ops.squeeze(x, [0])  # (1, 3, 1) gives (3, 1)
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     shape = t.shape
     rank = len(shape)
     if axes is None:
@@ -113,7 +113,7 @@ def transpose_(t: Tensor, permutation: Optional[Iterable[int]] = None) -> Tensor
 
 
 def _transpose(op_type: str, t: Tensor, permutation: Optional[Iterable[int]]) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     rank = t.rank
     if permutation is None:
         axes = list(range(rank - 1, -1, -1))
@@ -150,7 +150,7 @@ def _concat(op_type: str, ts: Iterable[Tensor], axis: int) -> Tensor:
     if not parts:
         raise ValueError("concat takes at least one tensor; none is given.")
     named = {f"t{i}": t for i, t in enumerate(parts)}
-    check_in_graph(_context.graph, **named)
+    check_in_graph(_contexts.here.graph, **named)
     check_tensor_ipu_and_tile_set(**named)
     if any(t.dtype is not parts[0].dtype for t in parts):
         raise TypeError(f"concat takes tensors of one dtype, not {', '.join(map(repr, parts))}.")
@@ -167,7 +167,7 @@ def split(t: Tensor, splits: Union[int, Sequence[int]], axis: int = 0) -> list[T
     Example:
         >>> low, high = ops.split(x, 2)  # called <x>_split_0, <x>_split_1
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     axis = operator.index(axis)
     if isinstance(splits, Integral):
         parts, shape = int(splits), t.shape
@@ -217,7 +217,7 @@ def slice_(
 
 
 def _slice(op_type: str, t: Tensor, start: Any, stop: Any, step: Any, axis: Any) -> Tensor:
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     if start is None and stop is None and step is None:
         return t
     given: list[Any] = [start, stop, step, axis]
@@ -256,7 +256,7 @@ def subsample(t: Tensor, strides: Union[int, Iterable[int]]) -> Tensor:
     Example:
         >>> y = ops.subsample(x, [1, 2])  # x[:, ::2]
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     steps = [operator.index(s) for s in ((strides,) if isinstance(strides, Integral) else strides)]  # type: ignore[union-attr]
     rank = t.rank
     if len(steps) > rank:
@@ -293,7 +293,7 @@ def onehot(t: Tensor, num_classes: Tensor, values: Tensor, axis: int) -> Tensor:
     Example:
         >>> y = ops.onehot(labels, popxl.constant(10), popxl.constant([0.0, 1.0]), -1)  # (8,) gives (8, 10)
     """
-    check_in_graph(_context.graph, t=t, num_classes=num_classes, values=values)
+    check_in_graph(_contexts.here.graph, t=t, num_classes=num_classes, values=values)
     check_tensor_ipu_and_tile_set(t=t, num_classes=num_classes, values=values)
     classes = _known_integer(num_classes)
     if classes is None:

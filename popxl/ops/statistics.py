@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from popxl import dtypes
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph
 from popxl.tensor import Tensor, constant
 
@@ -36,7 +36,7 @@ def topk(
     Example:
         >>> values, indices = ops.topk(scores, 5, axis=1, largest=True, sorted=True)
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     attributes: dict[str, Any] = {
         "k": operator.index(k),
         "axis": operator.index(axis),
@@ -58,7 +58,7 @@ def cumsum(t: Tensor, dim: int = 0) -> Tensor:
     Example:
         >>> y = ops.cumsum(popxl.constant([1.0, 2.0, 3.0]))  # 1, 3, 6
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     axis = operator.index(dim)
     number = constant(axis, dtypes.int64, name="dim")
     return create("CumSum", {0: t, 1: number}, ("cumsum_out",), {"exclusive": False, "reverse": False, "axis": axis})[0]
@@ -79,7 +79,7 @@ def histogram(t: Tensor, levels: Iterable[float], absolute_of_input: bool) -> Te
     Example:
         >>> counts = ops.histogram(x, [-1.0, 0.0, 1.0], False)  # 4 counts
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     bounds = [float(level) for level in levels]
     if not bounds:
         raise ValueError("A histogram has at least one level; none is given.")
@@ -95,7 +95,7 @@ def lamb_square(t: Tensor) -> Tensor:
     Example:
         >>> norm = ops.sqrt(ops.lamb_square(weight))
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create("LambSquare", {0: t}, ("lamb_square_out",))[0]
 
 
@@ -106,5 +106,5 @@ def softmax(t: Tensor, axis: int) -> Tensor:
     Example:
         >>> probabilities = ops.softmax(scores, axis=-1)
     """
-    check_in_graph(_context.graph, t=t)
+    check_in_graph(_contexts.here.graph, t=t)
     return create("Softmax", {0: t}, ("softmax_out",), {"axis": operator.index(axis)})[0]

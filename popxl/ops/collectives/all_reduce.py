@@ -4,7 +4,7 @@ from typing import Optional
 from collections.abc import Iterable
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.errors import UndefinedValue
 from popxl.ops.collectives.collectives import CollectiveOps, check_reduction
 from popxl.ops.utils import check_in_graph
@@ -13,7 +13,7 @@ from popxl.tensor import Tensor
 
 def _all_reduce(ts: list[Tensor], ipus: Optional[list[int]], op: str, form: str) -> list[Tensor]:
     ts = list(ts)
-    check_in_graph(_context.graph, **{f"ts[{i}]": t for i, t in enumerate(ts)})
+    check_in_graph(_contexts.here.graph, **{f"ts[{i}]": t for i, t in enumerate(ts)})
     check_reduction(op)
     if not ts:
         raise ValueError("ts is empty: there must be one tensor for each IPU.")

@@ -3,7 +3,7 @@
 from typing import Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.collectives.collectives import group_attributes
 from popxl.ops.utils import check_in_graph, handle_negative_axis
 from popxl.replica_grouping import ReplicaGrouping
@@ -34,7 +34,7 @@ def replicated_all_gather(
     Example:
         >>> whole = ops.collectives.replicated_all_gather(shard)
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     if not isinstance(axis, int):
         raise ValueError(f"axis is {axis!r}: it is an integer.")

@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.collectives.collectives import CollectiveOps, check_reduction, group_attributes
 from popxl.ops.utils import check_in_graph
 from popxl.replica_grouping import ReplicaGrouping
@@ -11,7 +11,7 @@ from popxl.tensor import Tensor
 
 
 def _reduce(kind: str, t: Tensor, op: str, group: Optional[ReplicaGrouping]) -> Any:
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     attributes: dict[str, Any] = {"op": check_reduction(op)}  # without a group: all replicas
     if group is not None:

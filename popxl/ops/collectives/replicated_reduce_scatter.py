@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.collectives.collectives import CollectiveOps, check_reduction, group_attributes
 from popxl.ops.utils import check_in_graph, handle_negative_axis
 from popxl.replica_grouping import ReplicaGrouping
@@ -41,7 +41,7 @@ def replicated_reduce_scatter(
     Example:
         >>> piece = ops.collectives.replicated_reduce_scatter(gradient, "mean")
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     check_reduction(op)
     groups = group_attributes(graph.ir, group)
@@ -65,7 +65,7 @@ def replica_sharded_slice(t: Tensor, group: Optional[ReplicaGrouping] = None) ->
     Example:
         >>> shard = ops.collectives.replica_sharded_slice(t)
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     return _scatter(t, f"{t.name}_sharded_slice", "local", True, group_attributes(graph.ir, group))
 
@@ -88,7 +88,7 @@ def replicated_slice(t: Tensor, axis: int = 0, group: Optional[ReplicaGrouping] 
     Example:
         >>> own = ops.collectives.replicated_slice(batch)
     """
-    graph = _context.graph
+    graph = _contexts.here.graph
     check_in_graph(graph, t=t)
     groups = group_attributes(graph.ir, group)
     shape, size = t.shape, groups["group_size"]

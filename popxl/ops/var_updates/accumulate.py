@@ -5,14 +5,14 @@ means of float16 are formed in float32 and rounded once, so that a factor such a
 from typing import Any, Optional, Union
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.dtypes import float32
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor, constant
 
 
 def _accumulate(t: Tensor, X: Tensor, kind: str, f: Factor, stem: str) -> Tensor:
-    check_operands(_context.graph, {"t": t, "X": X}, f=f)
+    check_operands(_contexts.here.graph, {"t": t, "X": X}, f=f)
     inputs, attributes = {0: t, 1: X}, {"accumulationType": kind}
     place_factor(f, 2, "factor", inputs, attributes)
     return create("Accumulate", inputs, (f"{stem}__{t.name}",), attributes)[0]
@@ -73,7 +73,7 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: Union[float, Tensor]) -> Tensor
         >>> ops.var_updates.accumulate_mean_(mean, x, step)
     """
     if not isinstance(step, Tensor):
-        check_operands(_context.graph, {"t": t, "X": X})
+        check_operands(_contexts.here.graph, {"t": t, "X": X})
         step = constant(step, float32, "step")
     return _accumulate(t, X, "Mean", step, "accumulate_mean")
 
@@ -132,7 +132,7 @@ def accumulator_scale_(t: Tensor, f: Union[float, Tensor]) -> Tensor:
     Example:
         >>> ops.var_updates.accumulator_scale_(momentum, 0.9)
     """
-    check_operands(_context.graph, {"t": t}, f=f)
+    check_operands(_contexts.here.graph, {"t": t}, f=f)
     inputs: dict[int, Tensor] = {0: t}
     attributes: dict[str, Any] = {}
     place_factor(f, 2, "factor", inputs, attributes)
@@ -179,7 +179,7 @@ def sparse_accumulate_(
     Example:
         >>> ops.var_updates.sparse_accumulate_(table_gradient, rows, tokens)
     """
-    check_operands(_context.graph, {"t": t, "X": X, "indices": indices}, f=f, W=W)
+    check_operands(_contexts.here.graph, {"t": t, "X": X, "indices": indices}, f=f, W=W)
     inputs = {0: t, 1: X, 3: indices}
     attributes: dict[str, Any] = {"accumulationType": "Add" if f is None else "DampenedAdd", "axis": int(axis)}
     place_factor(f, 2, "factor", inputs, attributes)

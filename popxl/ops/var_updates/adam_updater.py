@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor
 
@@ -26,7 +26,7 @@ def _updater(
     if _decays(weight_decay) and weight is None:
         raise ValueError("weight_decay needs the weight: give it as weight.")
     check_operands(
-        _context.graph,
+        _contexts.here.graph,
         {"acc_first_order": first, "acc_second_order": second},
         weight=weight,
         time_step=time_step,

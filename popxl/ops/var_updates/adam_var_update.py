@@ -3,7 +3,7 @@
 from typing import Any
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.var_updates.utils import Factor, check_operands, place_factor
 from popxl.tensor import Tensor
 
@@ -36,7 +36,7 @@ def adam_var_update(
         >>> ops.var_updates.adam_var_update(w, x, ops.lamb_square(w), ops.lamb_square(x), 0.01)
     """
     tensors = {"t": t, "x": x, "r1": r1, "r2": r2}
-    check_operands(_context.graph, tensors, learning_rate=learning_rate, max_weight_norm=max_weight_norm)
+    check_operands(_contexts.here.graph, tensors, learning_rate=learning_rate, max_weight_norm=max_weight_norm)
     inputs = {0: t, 1: x, 2: r1, 3: r2}
     attributes: dict[str, Any] = {}
     place_factor(learning_rate, 4, "lr", inputs, attributes)

@@ -1,7 +1,7 @@
 """A variable takes another value."""
 
 from popxl._impl.build import create
-from popxl.context import _context
+from popxl.context import _contexts
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -22,6 +22,6 @@ def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
     Example:
         >>> ops.var_updates.copy_var_update_(weight, new_weight)
     """
-    check_in_graph(_context.graph, t=t, X=X)
+    check_in_graph(_contexts.here.graph, t=t, X=X)
     check_tensor_ipu_and_tile_set(t=t, X=X)
     return create("CopyVarUpdate", {0: t, 1: X}, (f"updated__{t.name}",))[0]
