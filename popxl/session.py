@@ -8,6 +8,7 @@ import numpy as np
 from popxl import dtypes, utils
 from popxl._impl.devices import acquire, device_info, next_power_of_two
 from popxl._impl.host_arrays import check_arrays, check_dtypes, input_array
+from popxl._impl.turns import WaitLock, in_turn
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, Variable
 
@@ -17,7 +18,8 @@ h2dStreamBufferMaps = Mapping[HostToDeviceStream, Any]
 
 class Session:
     """A program compiled as it is now. `with session:` attaches it to its device: variables go there on entering, and
-    come back on leaving.
+    come back on leaving. Several threads may enter and use one: the first to enter attaches, the last to leave detaches, and
+    their calls run one after another.
 
     Args:
         ir: the program. It may change afterwards; the session does not.
@@ -54,6 +56,7 @@ class Session:
         self._ir.setDataFlow(popart.DataFlow(self._transfers, anchors))
         self._rewrite()
         self._was_attached_stack: list[bool] = []
+        self._turns = WaitLock("the popxl.Session")
         use_popdist = getattr(ir, "_use_popdist", False)
         self._use_popdist: bool = use_popdist
         self._device = device_info(device_desc, self._get_ipu_count(), use_popdist)
@@ -89,13 +92,9 @@ class Session:
     def _get_ipu_count(self) -> int:
         return next_power_of_two(self._get_ipus_per_replica() * self._local_replicas)
 
+    @in_turn
     def _set_device(self, device: Any) -> None:
-        """Runs on that `popart.DeviceInfo` from the next entering on.
-
-        Raises:
-            popart.popart_exception: its kind or number of IPUs is not that of the device compiled for.
-        """
-        self._pb_session.setDevice(device)
+        """Runs on that `popart.DeviceInfo` from the next entering on, which compares it with the one compiled for."""
         self._device = device
 
     @property
@@ -112,8 +111,7 @@ class Session:
         import popart
 
         if self._device.type is popart.DeviceType.OfflineIpu:
-            self._set_device(acquire(self._device, self._use_popdist, utils.HW_DEVICE_CONNECTION_TIMEOUT))
-        else:
+            self._device = acquire(self._device, self._use_popdist, utils.HW_DEVICE_CONNECTION_TIMEOUT)
             self._pb_session.setDevice(self._device)
         if not self._device.attach():  # whoever holds it is in this process: waiting could be for ever
             raise RuntimeError(f"{self._device!r} cannot be attached: another session holds its IPUs. Leave that one first.")
@@ -123,6 +121,7 @@ class Session:
             self._device.detach()
             raise RuntimeError(f"{self._device!r} cannot be attached: {error}") from error
 
+    @in_turn
     def __enter__(self) -> "Session":
         """Attaches to the device and takes all variables there; nothing, where the session is attached.
 
@@ -130,11 +129,12 @@ class Session:
             RuntimeError: there is no device to attach to.
             popart.popart_exception: the device is of another kind or size than the one compiled for.
         """
+        self._pb_session.setDevice(self._device)
         was_attached = self.is_attached
         if not was_attached:
             self._attach()
         self._was_attached_stack.append(was_attached)
-        if not was_attached:
+        if not self._pb_session.is_loaded or not was_attached:
             try:
                 self.weights_from_host()
             except BaseException as error:
@@ -142,6 +142,7 @@ class Session:
                 raise
         return self
 
+    @in_turn
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         """Undoes the entering: brings variables back unless an exception leaves the body, and detaches."""
         if self._was_attached_stack.pop():
@@ -207,6 +208,7 @@ class Session:
         self.run_with_outputs(inputs, outputs, downcast_inputs)
         return outputs
 
+    @in_turn
     def run_with_outputs(
         self,
         inputs: Optional[h2dStreamBufferMaps] = None,
@@ -233,11 +235,13 @@ class Session:
         )
 
     # --- variables
+    @in_turn
     def weights_from_host(self) -> None:
         """Takes the host's values of all variables to the device. Raises ValueError when the session is not attached."""
         self._require_attached("weights_from_host")
         self._pb_session.weightsFromHost()
 
+    @in_turn
     def weights_to_host(self) -> None:
         """Brings the values of all variables from the device.
 
@@ -256,6 +260,7 @@ class Session:
         """Value of a variable or constant; arguments and errors of `get_tensors_data`."""
         return self.get_tensors_data([tensor])[tensor]
 
+    @in_turn
     def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, np.ndarray]:
         """Values of variables and constants. Variables come from the device once, where the host's values are old.
 
@@ -310,6 +315,7 @@ class Session:
         """Sets the value of a variable; arguments and errors of `write_variables_data`."""
         self.write_variables_data({tensor: data})
 
+    @in_turn
     def write_variables_data(self, tensors: Mapping[Variable, Any]) -> None:
         """Sets values of variables on the host, and takes them to the device if the session is attached.
 

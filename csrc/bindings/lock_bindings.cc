@@ -4,7 +4,7 @@
 #include "bindings/bindings.h"
 #include "frontends/torch/capture/capture.h"
 #include "python/interpreter_lock.h"
-#include "support/owned_lock.h"
+#include "python/wait_lock.h"
 
 namespace ipu::bindings {
 namespace {
@@ -12,22 +12,7 @@ namespace {
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
 
-// The lock of something in Python, with the same rules as for the device (support/owned_lock.h). It is held
-// around a call of native code: between the lines of a `with` in Python something may be raised, which would
-// leave the lock taken for ever.
-struct PythonLock {
-  explicit PythonLock(std::string name)
-      : what(std::move(name)), lock(what.c_str(), OwnedLock::Again::kAllowed, OwnedLock::InChild::kFree) {}
-  const std::string what;
-  OwnedLock lock;
-};
-
-py::object hold(PythonLock& l, const py::object& f, const py::args& args, const py::kwargs& kwargs) {
-  OwnedLock::Hold held(l.lock);
-  return f(*args, **kwargs);
-}
-
-py::object hold_for_capture(PythonLock& l, const py::object& f) {
+py::object hold_for_capture(python::WaitLock& l, const py::object& f) {
   OwnedLock::Hold held(l.lock);
   struct Watch {
     OwnedLock& lock;
@@ -41,17 +26,17 @@ py::object hold_for_capture(PythonLock& l, const py::object& f) {
 
 void define_locks(py::module_& m) {
   set_wait_hooks({&python::wait_outside, &python::interrupted});
-  py::class_<PythonLock>(m, "WaitLock",
-                         "A lock, which its holder may take again. Error instead of a wait without end.")
+  py::class_<python::WaitLock>(
+      m, "WaitLock", "A lock, which its holder may take again. Error instead of a wait without end.")
       .def(py::init<std::string>(), py::arg("what"))
-      .def("hold", &hold, py::arg("f"), "f(*args, **kwargs) with the lock.")
+      .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.")
       .def("hold_for_capture", &hold_for_capture, py::arg("f"),
            "f() with the lock; others wait only while a capture goes on.")
       .def(
-          "is_held", [](const PythonLock& l) { return l.lock.is_held(); }, "By whatever thread.")
+          "is_held", [](const python::WaitLock& l) { return l.lock.is_held(); }, "By whatever thread.")
       .def("__reduce__",  // a copy of what is locked has a lock of its own
-           [](const PythonLock& l) {
-             return py::make_tuple(py::type::of<PythonLock>(), py::make_tuple(l.what));
+           [](const python::WaitLock& l) {
+             return py::make_tuple(py::type::of<python::WaitLock>(), py::make_tuple(l.what));
            });
 }
 

@@ -148,7 +148,7 @@ void Session::Call::run(int entry) {
   if (entry == 0) s.anchors_.bind(s.arrays_);
   // Before: a run that fails may have updated some.
   s.weights_version_.fetch_add(1, std::memory_order_release);
-  if (s.engine_ != nullptr) s.engine_->run(s.ports_, entry);
+  if (s.program_) s.loaded("running").run(s.ports_, entry);  // another thread may have detached
   ++s.random_state_.runs;
   s.has_run_ = true;
 }

@@ -310,7 +310,26 @@ def test_a_device_that_is_attached_gets_one_upload_and_stays_attached(traffic):
     assert s.run({p.x: 1.0})[p.y] == 12
 
 
-def test_another_device_than_compiled_for_is_refused():
+@pytest.mark.parametrize("compiled_for", ["ipu_hw", "ipu_model", "cpu"])
+def test_entering_another_device_than_compiled_for_is_refused(compiled_for, traffic):
+    p = Program()
+    s = popxl.Session(p.ir, compiled_for)
+    devices = [popxl.utils._to_device_info(kind, 1) for kind in ("ipu_hw", "ipu_model", "cpu")]
+    attached = popxl.utils._to_device_info("ipu_model", 2)
+    attached.attach()
+    others = [d for kind, d in zip(("ipu_hw", "ipu_model", "cpu"), devices) if kind != compiled_for]
+    for device in [*others, popxl.utils._to_device_info("ipu_model", 2), attached]:
+        s._set_device(device)  # only notes it
+        with pytest.raises(popart.popart_exception, match="compiled for another device.*1 IPU"), s:
+            pass
+        assert traffic == []
+    s._set_device(next(d for d in devices if d not in others))
+    with s:
+        assert s.run({p.x: 1.0})[p.y] == 11
+    assert traffic == ["weightsFromHost", "weightsToHost"]
+
+
+def test_an_attached_device_that_comes_later_gets_the_weights():
     p = Program()
     s = popxl.Session(p.ir, "cpu")
     with pytest.raises(popart.popart_exception, match="IPU"):

@@ -22,6 +22,7 @@
 #include "ops/definition/importers.h"
 #include "ops/verify.h"
 #include "python/interpreter_lock.h"
+#include "python/wait_lock.h"
 #include "python/without_lock.h"
 #include "runtime/session.h"
 #include "support/error.h"
@@ -184,6 +185,11 @@ PYBIND11_MODULE(_native, m) {
       "IPUs of the system that is attached to this process.");
   m.def("importers", [](const std::string& domain) {
     py::list list;
+  py::class_<python::WaitLock>(
+      m, "WaitLock", "A lock, which its holder may take again. Error instead of a wait without end.",
+      py::module_local())
+      .def(py::init<std::string>(), py::arg("what"))
+      .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
     for (const ops::Importer* importer : ops::all_importers())
       if (importer->domain == ops::canonical_domain(domain) &&
           std::holds_alternative<ops::NodeImporter>(importer->import))
