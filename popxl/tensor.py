@@ -470,6 +470,9 @@ class TensorSpec(Mapping):
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, meta_shape={self.meta_shape})"
 
 
+_FLOAT8_ARRAYS = [t.as_numpy() for t in dtypes._FLOAT8]
+
+
 def constant(
     data: Any,
     dtype: Optional[dtype_class] = None,

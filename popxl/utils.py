@@ -46,6 +46,10 @@ def _check_memmap(x: np.memmap, dtype: Optional[dtypes.dtype], downcast: bool) -
         wrong = "is not C-contiguous"
     elif not x.flags.aligned:
         wrong = "is not aligned"
+    elif not x.dtype.isnative:
+        wrong = "has the other byte order than this machine"
+    elif x.dtype in downcast_np_dtypes:
+        wrong = f"is to be narrowed to {downcast_np_dtypes[x.dtype]}, as the device has it"
     elif dtype is not None and dtype.as_numpy() != x.dtype:
         wrong = f"is to become {dtype!r}"
     elif dtype is None and downcast and x.dtype in downcast_np_dtypes:
@@ -76,13 +80,14 @@ def to_numpy(
 
     Args:
         x: number, array, nested sequence or torch tensor.
-        dtype: of the result; None: of `x`, 64-bit types as 32-bit ones if `downcast`.
+        dtype: of the result; None: of `x`, in the byte order of this machine, 64-bit types as 32-bit ones if `downcast`.
         copy: False: shares the memory of `x` where nothing has to change.
         log2_scale, nan_on_overflow: of a float8 dtype; 0 and True if None.
 
     Raises:
         RuntimeError: float8 arguments without a float8 dtype.
-        TypeError: float8 values of data that are neither of that dtype nor float16, float32 or float64.
+        TypeError: float8 values of data that are neither of that dtype nor float16, float32 or float64; without `dtype`, data
+            that have no popxl.dtype, such as objects and texts.
         ValueError: an np.memmap that would have to change.
 
     Example:
@@ -110,7 +115,14 @@ def to_numpy(
         target = dtype.as_numpy()
     else:
         x = np.asarray(x)
-        target = downcast_np_dtypes.get(x.dtype, x.dtype) if downcast else x.dtype
+        target = x.dtype if x.dtype.isnative else x.dtype.newbyteorder("=")
+        if downcast:
+            target = downcast_np_dtypes.get(target, target)
+        if target not in dtypes._NP_TO_POPXL:
+            raise TypeError(
+                f"An array of {x.dtype}, shape {x.shape}, has no popxl.dtype: give one as dtype, or an array of one of "
+                f"{', '.join(sorted(dtypes._STR_TO_POPXL))}."
+            )
     if isinstance(x, np.memmap) and not copy:
         return x
     return np.array(x, target, order="C", copy=True) if copy else np.asarray(x, target, order="C")

@@ -5,7 +5,7 @@ import pytest
 
 import popart
 import popxl
-from popxl import dtypes, utils
+from popxl import dtypes, ops, utils
 
 NAMES = [
     "bool",
@@ -205,3 +205,56 @@ def test_locations_and_enums():
     with pytest.raises(NotImplementedError):
         popxl.TensorByRef(1)
     assert issubclass(popart.popart_exception, Exception)
+
+
+MAKERS = [
+    popxl.constant,
+    popxl.variable,
+    lambda data: popxl.remote_variable(data, popxl.remote_buffer((2,), popxl.float32)),
+    lambda data: popxl.replica_sharded_variable(data)[0],
+]
+# What arrays may hold, in the byte order of other machines; what they may not.
+ORDERS = [">f2", ">f4", ">f8", ">i2", ">i4", ">i8", ">u2", ">u4", ">u8", "<i4", "=f4"]
+NO_DTYPE = [
+    np.array([None, 1]),
+    np.array([{}, []], object),
+    np.array(["a", "b"]),
+    np.array([b"a", b"b"]),
+    np.array(["2020-01-01"] * 2, "M8[D]"),
+    np.array([1, 2], "m8[s]"),
+    np.zeros(2, [("a", "f4")]),
+    np.zeros(2, np.longdouble),
+    "text",
+    None,
+    [None, 1.0],
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("stored", ORDERS)
+def test_arrays_of_either_byte_order_are_taken(make, stored):
+    with popxl.Ir(replication=2).main_graph:
+        t = make(np.array([1, 258], stored))
+    native = np.dtype(stored).newbyteorder("=")
+    narrowed = {"int64": "int32", "uint64": "uint32", "float64": "float32"}.get(native.name, native.name)
+    assert t.dtype.name == narrowed
+
+
+def test_values_of_the_other_byte_order_arrive(ir):
+    data = np.array([1.5, -2.0], ">f4")
+    with ir.main_graph:
+        x, y = popxl.h2d_stream((2,), popxl.float32), popxl.d2h_stream((2,), popxl.float32)
+        v = popxl.variable(data)
+        ops.host_store(y, popxl.constant(data) + v + ops.host_load(x))
+    with popxl.Session(ir, "ipu_model") as session:
+        assert session.run({x: data})[y].tolist() == [4.5, -6.0]
+        session.write_variable_data(v, data * 2)
+        assert session.run({x: data})[y].tolist() == [6.0, -8.0]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("number", range(len(NO_DTYPE)))
+def test_data_without_a_dtype_are_named(make, number):
+    with popxl.Ir(replication=2).main_graph, pytest.raises(TypeError, match=r"array of .* has no popxl.dtype.*float32"):
+        make(NO_DTYPE[number])
