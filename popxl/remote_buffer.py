@@ -1,7 +1,7 @@
 """Tables of tensors in the memory beside the chip."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Optional
 
 from popxl._impl.errors import core_errors
 from popxl.context import _contexts
@@ -28,6 +28,7 @@ class RemoteBuffer:
         self._current_ir = _contexts.here.ir
         self._id = max(self._current_ir._program.remote_buffers(), default=0) + 1
         self._meta_shape: tuple[int, ...] = ()
+        self.shard_over: Optional[int] = None  # of those that popxl.replica_sharded_buffer made
         self.set_remote_buffer_info(tensor_dtype, tuple(tensor_shape), entries)
 
     def set_remote_buffer_info(self, tensor_dtype: dtype_class, tensor_shape: Iterable[int], entries: int) -> None:

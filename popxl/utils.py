@@ -40,7 +40,7 @@ downcast_np_dtypes = {
 }
 
 
-def _check_memmap(x: np.memmap, dtype: Optional[dtypes.dtype], downcast: bool) -> None:
+def _check_memmap(x: np.memmap, dtype: Optional[dtypes.dtype]) -> None:
     wrong = ""
     if not x.flags.c_contiguous:
         wrong = "is not C-contiguous"
@@ -52,8 +52,6 @@ def _check_memmap(x: np.memmap, dtype: Optional[dtypes.dtype], downcast: bool) -
         wrong = f"is to be narrowed to {downcast_np_dtypes[x.dtype]}, as the device has it"
     elif dtype is not None and dtype.as_numpy() != x.dtype:
         wrong = f"is to become {dtype!r}"
-    elif dtype is None and downcast and x.dtype in downcast_np_dtypes:
-        wrong = f"is to be narrowed to {downcast_np_dtypes[x.dtype]}"
     if wrong:
         raise ValueError(
             f"The np.memmap of {x.dtype} {x.shape} {wrong}, and it is used as it is: prepare the file, or give np.array of it."
@@ -95,7 +93,7 @@ def to_numpy(
         dtype('float32')
     """
     if isinstance(x, np.memmap):
-        _check_memmap(x, dtype, downcast)
+        _check_memmap(x, dtype)
     float8 = dtype is dtypes.float8_143 or dtype is dtypes.float8_152
     if not float8 and (log2_scale is not None or nan_on_overflow is not None):
         raise RuntimeError(f"log2_scale and nan_on_overflow are for float8 dtypes, not for {dtype!r}: leave them out.")

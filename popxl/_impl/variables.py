@@ -1,5 +1,6 @@
 """Makes variables: on chip, in remote buffers, and shared between replicas."""
 
+import math
 from collections.abc import Iterable
 from typing import Any, Optional
 
@@ -38,9 +39,7 @@ def _host_data(
         dtype = next((t for t in dtypes._FLOAT8 if getattr(data, "dtype", None) == t.as_numpy()), None)
     memmap = data if isinstance(data, np.memmap) else None
     array = to_numpy(data, dtype, downcast, memmap is None, log2_scale, nan_on_overflow)
-    found = dtypes._NP_TO_POPXL.get(array.dtype)
-    if found is None:
-        raise popart_error(f"A variable has no element type {array.dtype}.")
+    found = dtypes._NP_TO_POPXL[array.dtype]
     if memmap is not None and not grouping.is_const:
         import popart
 
@@ -231,7 +230,7 @@ def replica_sharded_buffer(
     whole = _value_shape(tuple(shape), replica_grouping or grouping)
     elements = int(np.prod(whole, dtype=np.int64))
     buffer = RemoteBuffer((-(-elements // over),), dtype, entries)
-    buffer.meta_shape = whole
+    buffer.meta_shape, buffer.shard_over = whole, over
     return buffer
 
 
@@ -276,10 +275,12 @@ def remote_replica_sharded_variable(
             f"The value has shape {whole}, and remote buffer {remote_buffer.remote_buffer_id} is for shards of "
             f"{remote_buffer.meta_shape}."
         )
-    elements = int(np.prod(whole, dtype=np.int64))
-    shard = int(np.prod(remote_buffer.tensor_shape, dtype=np.int64))
+    over = remote_buffer.shard_over
     size = grouping.const_rg.group_size
-    over = next((s for s in range(1, size + 1) if size % s == 0 and -(-elements // s) == shard), size)
+    if over is None or size % over:
+        elements, shard = math.prod(whole), math.prod(remote_buffer.tensor_shape)
+        # The most shards that fill their entries; where none do, one for each replica, which may be smaller than its entry.
+        over = next((s for s in range(size, 1, -1) if size % s == 0 and -(-elements // s) == shard), size)
     return _variable(
         "remote_replica_sharded_variable",
         data,
@@ -331,7 +332,11 @@ def replica_sharded_variable(
 
     graph = _main_graph("replica_sharded_variable")
     grouping = replica_grouping or graph._ir.replica_grouping()
-    array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
+    if isinstance(data, np.memmap):  # the very object, where it may be used
+        copied, _, used = _host_data(graph._ir, data, dtype, downcast, grouping, log2_scale, nan_on_overflow)
+        array = copied if used is None else used
+    else:
+        array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
     kind = dtypes._NP_TO_POPXL[array.dtype]
     buffer = replica_sharded_buffer(array.shape, kind, grouping, shard_over)
     handle = remote_replica_sharded_variable(array, buffer, 0, kind, name, downcast, grouping, retrieval_mode)

@@ -331,12 +331,53 @@ def test_entering_another_device_than_compiled_for_is_refused(compiled_for, traf
 
 def test_an_attached_device_that_comes_later_gets_the_weights():
     p = Program()
-    s = popxl.Session(p.ir, "cpu")
-    with pytest.raises(popart.popart_exception, match="IPU"):
-        s._set_device(popart.DeviceManager().createIpuModelDevice({"numIPUs": 1}))
     s = popxl.Session(p.ir, "ipu_model")
-    with pytest.raises(popart.popart_exception, match="2"):
-        s._set_device(popart.DeviceManager().createIpuModelDevice({"numIPUs": 2}))
+    device = popxl.utils._to_device_info("ipu_model", 1)
+    device.attach()
+    s._set_device(device)
+    with s:
+        assert s.run({p.x: 1.0})[p.y] == 11
+
+
+def writing_calls(call):
+    """A program in which graphs that write their input by reference are called without any order."""
+
+    def graph_of(ir, x, function):
+        def body(x: popxl.TensorByRef):
+            function(x)
+
+        return ir.create_graph(body, x)
+
+    ir = popxl.Ir()
+    with ir.main_graph:
+        w = popxl.variable(np.full(4, 2.0), name="w")
+        large = popxl.variable(np.zeros((64, 64)))  # a program that took the smallest first would read too late
+        add, double = graph_of(ir, w, lambda x: ops.add_(x, x + 1)), graph_of(ir, w, lambda x: ops.add_(x, x))
+        out = popxl.d2h_stream((4,), popxl.float32)
+        read = w + ops.sum(large)
+        call(add, w)
+        between = w * 1
+        call(double, w)
+        ops.host_store(out, read + 10 * between)
+    return ir, w, out
+
+
+@pytest.mark.parametrize("how", ["call", "repeat"])
+def test_calls_that_write_run_in_the_order_in_which_they_were_made(how):
+    run = ops.call if how == "call" else lambda graph, w: ops.repeat(graph, 1, w)
+    ir, w, out = writing_calls(run)
+    with popxl.Session(ir, "ipu_model") as s:
+        assert s.run()[out].tolist() == [2 + 10 * 5.0] * 4  # 2 + (2 + 1), then twice that
+    assert s.get_tensor_data(w).tolist() == [10.0] * 4
+
+
+def test_a_write_beside_a_call_that_writes_is_ambiguous():
+    def write_too(graph, w):
+        ops.call(graph, w)
+        ops.relu_(w)
+
+    with pytest.raises(popart.popart_exception, match="ambiguous order"):
+        popxl.Session(writing_calls(write_too)[0], "ipu_model")
 
 
 @pytest.mark.shows("popxl.Ir.replication_factor")
@@ -479,13 +520,15 @@ def test_memory_maps_that_would_have_to_change_are_refused(tmp_path):
     memmap = np.memmap(tmp_path / "a.dat", np.float64, "w+", shape=(4, 4))
     ir = popxl.Ir()
     with ir.main_graph:
-        with pytest.raises(ValueError, match="narrowed"):
-            popxl.variable(memmap)
-        with pytest.raises(ValueError, match="float16"):
-            popxl.variable(memmap, popxl.float16)
+        for arguments in ((), (popxl.float16,), (popxl.float64,), (None, None, False)):
+            with pytest.raises(ValueError, match="narrowed to float32"):
+                popxl.variable(memmap, *arguments)
+        half = np.memmap(tmp_path / "b.dat", np.float16, "w+", shape=(4, 4))
+        with pytest.raises(ValueError, match="is to become popxl.dtypes.float32"):
+            popxl.variable(half, popxl.float32)
         with pytest.raises(ValueError, match="contiguous"):
-            popxl.variable(memmap.T, downcast=False)
-        assert popxl.variable(memmap, downcast=False).dtype is popxl.float64
+            popxl.variable(half.T)
+        assert popxl.variable(half, popxl.float16).dtype is popxl.float16
 
 
 def test_executables_are_cached(tmp_path, monkeypatch, capfd):

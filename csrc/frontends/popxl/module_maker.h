@@ -59,6 +59,7 @@ class ModuleMaker {
   const std::string& remote_buffer_of(int id);
   const std::string& stream_of(const Tensor& tensor, ir::StreamDirection direction);
   void assign_variables(Scope& scope);
+  void lay_in_entry(ir::Variable& variable, const VariableSettings& settings);
   ir::Type device_type(const TensorInfo& info, const std::string& what) const;
 
   // module_regions.cc; true: `op` is one of these and was added.

@@ -234,10 +234,7 @@ ir::Variable& ModuleMaker::variable_of(const Tensor& tensor) {
         variable.type.shape = {(elements + variable.shard_over - 1) / variable.shard_over};
       }
     }
-    if (tensor.variable.remote_buffer >= 0) {
-      variable.remote_buffer = remote_buffer_of(tensor.variable.remote_buffer);
-      variable.remote_entry = tensor.variable.remote_entry;
-    }
+    if (tensor.variable.remote_buffer >= 0) lay_in_entry(variable, tensor.variable);
   } else {
     variable.role = "buffer";
     variable.grouping = {1, 1};
@@ -267,6 +264,22 @@ const std::string& ModuleMaker::stream_of(const Tensor& tensor, ir::StreamDirect
   std::string& name = streams_[&tensor];
   if (name.empty()) {
     ir::Stream stream;
+// The variable has the shape of the entries; elements count, and who writes and reads it from the host sees to those that an
+// entry has more or fewer (popart/_impl/sessions/entry_rows.py). In entries larger than a shard each replica has a value of its
+// own.
+void ModuleMaker::lay_in_entry(ir::Variable& variable, const VariableSettings& settings) {
+  variable.remote_buffer = remote_buffer_of(settings.remote_buffer);
+  variable.remote_entry = settings.remote_entry;
+  const Shape& entry = program_.remote_buffers.at(settings.remote_buffer).info.shape;
+  if (variable.type.shape == entry) return;
+  variable.type.shape = entry;
+  if (variable.shard_over == 1) return;
+  variable.shard_over = 1;
+  variable.meta_shape.clear();
+  variable.grouping = {1, 1};
+  variable.retrieval = ir::Retrieval::kOnePerGroup;
+}
+
     stream.name = tensor.id();
     stream.direction = direction;
     stream.type = device_type(tensor.info, tensor.id());

@@ -18,6 +18,7 @@ from popart._impl.exceptions import (
 )
 from popart._impl.host_variables import HostVariable, host_variables
 from popart._impl.logs import getLogger
+from popart._impl.sessions.entry_rows import EntryRows, entry_rows
 from popart._impl.sessions.inference import InferenceSession
 from popart._impl.tensor_info import NUMPY, of_native_number
 
@@ -71,6 +72,7 @@ class IrSession(InferenceSession):
         self.last_replicas: dict[str, numpy.ndarray] = {}  # variables read from all replicas: their last download
         self._replicas = 1  # of this process
         self._groups: dict[str, list[int]] = {}
+        self._rows: dict[str, EntryRows] = {}  # of variables that do not lie in a remote entry as they are
         self._steps = 1
         self._uses: dict[str, tuple[str, tuple[int, ...], int]] = {}
         self._arrays: dict[str, tuple[Any, tuple[int, ...]]] = {}  # as the native side takes and gives them
@@ -109,7 +111,12 @@ class IrSession(InferenceSession):
             if number in self._host.by_number:
                 self._variables[name] = number
                 settings = core.variable(number)
-                self._groups[name] = _assignment(settings, total) if settings["all_replicas"] else []
+                assignment = _assignment(settings, total)
+                rows = entry_rows(core, number, settings, assignment)
+                if rows is not None:
+                    self._rows[name] = rows
+                by_replica = settings["all_replicas"] and (rows is None or rows.over == 1)
+                self._groups[name] = assignment if by_replica else []
             elif number >= 0:
                 getLogger("devicex").trace(f"no download buffer for '{name}': it is never read by the host")
             if number >= 0:
@@ -210,11 +217,13 @@ class IrSession(InferenceSession):
         if groups:  # one value for each replica
             many = max(groups) + 1 > 1
             data = data[groups] if many else numpy.broadcast_to(data, (len(groups), *data.shape))
-        return _as_device(data, dtype).reshape(shape)
+        typed = _as_device(data, dtype)
+        rows = self._rows.get(name)
+        return (typed if rows is None else rows.stored(typed)).reshape(shape)
 
     def _from_device(self, name: str, variable: HostVariable, array: numpy.ndarray) -> None:
         data, groups = variable.data, self._groups[name]
-        typed = _as_host(array, data.dtype)
+        typed = self._values(name, variable, _as_host(array, data.dtype))
         if groups:
             self.last_replicas[name] = typed
             firsts = [groups.index(g) for g in range(max(groups) + 1)]
@@ -225,14 +234,31 @@ class IrSession(InferenceSession):
         if variable.memmap is not None:
             variable.memmap.flush()
 
+    def _values(self, name: str, variable: HostVariable, stored: numpy.ndarray) -> numpy.ndarray:
+        """What the device has of a variable, with the host's elements where a remote entry does not hold all."""
+        rows = self._rows.get(name)
+        if rows is None:
+            return stored
+        old, groups = (
+            variable.data if variable.to_device is None else variable.data[variable.to_device],
+            self._groups[name],
+        )
+        if groups:
+            old = old.reshape(max(groups) + 1, -1)[groups]
+        return rows.read(stored, old)
+
     def read_all_replicas(self, tensor_id: str) -> numpy.ndarray:
         """Value of a variable on each replica, shape (replicas, ...), in a new array."""
         dtype = self._dtypes[tensor_id]
         try:
-            return _as_host(self._prepared().read(tensor_id), dtype)
+            read = _as_host(self._prepared().read(tensor_id), dtype)
         except ipu_core.Error as error:
             _raise(error)
             raise
+        rows = self._rows.get(tensor_id)
+        if rows is None:
+            return read
+        return rows.of_each_replica(self._values(tensor_id, self._host_variable(tensor_id), read))
 
     @property
     def has_upload_program(self) -> bool:

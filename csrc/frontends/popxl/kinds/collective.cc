@@ -71,7 +71,8 @@ std::string is_not_local(const Op& op) {
 }
 
 // The members' tensors one after the other; put together to output_shape (that of the whole of a shard) where that is
-// given.
+// given. A shard may have more elements than its share: it is the first of them.
+int64_t share_of(const Shape& whole, int64_t size) { return (element_count(whole) + size - 1) / size; }
 void gather_type(InferCall& c) {
   TensorInfo info = c.input(0);
   info.meta_shape.clear();
@@ -79,7 +80,7 @@ void gather_type(InferCall& c) {
   info.shape = {count * size};
   if (c.attributes().has("output_shape")) {
     info.shape = integers_or_empty(c.attributes(), "output_shape");
-    if ((element_count(info.shape) + size - 1) / size != count)
+    if (share_of(info.shape, size) > count)
       throw Error(ErrorCode::kTypeMismatch,
                   fmt::format("shape mismatch: {} elements are no shard of {} over {} replicas.", count,
                               ipu::to_string(info.shape), size));
@@ -90,23 +91,36 @@ void gather(LowerCall& c) {
   ir::Value* x = c.reshape(c.input(0), {c.type(0).elements()});
   Attributes attributes = group_of(c);
   if (c.attributes().has("output_shape")) {
+    const Shape whole = integers_or_empty(c.attributes(), "output_shape");
+    const int64_t share = share_of(whole, group_size(c.op()));
+    if (share < c.type(0).elements())
+      x = c.build("slice", {x}, {{"starts", Shape{0}}, {"sizes", Shape{share}}, {"steps", Shape{1}}});
     attributes.set("form", std::string("shape"));
-    attributes.set("shape", integers_or_empty(c.attributes(), "output_shape"));
+    attributes.set("shape", whole);
   }
   c.set_output(0, c.build("all_gather", {x}, attributes));
 }
 
-// Attribute configureOutputForReplicatedTensorSharding: the result is a shard of the input.
+// Attribute configureOutputForReplicatedTensorSharding: the result is a shard of the input. Attribute shard_shape: the share has
+// that shape, with zeros behind it.
 void scatter_type(InferCall& c) {
   TensorInfo info = c.input(0);
   const int64_t size = group_size(c.op());
   info.meta_shape =
       flag(c.attributes(), "configureOutputForReplicatedTensorSharding", false) ? info.shape : Shape{};
-  info.shape = {(element_count(c.input(0).shape) + size - 1) / size};
+  info.shape = {share_of(c.input(0).shape, size)};
+  if (c.attributes().has("shard_shape")) info.shape = integers_or_empty(c.attributes(), "shard_shape");
   c.set_output(0, info);
 }
 void scatter(LowerCall& c) {
-  c.set_output(0, c.build("reduce_scatter", {c.input(0)}, reduction_in_group(c)));
+  ir::Value* share = c.build("reduce_scatter", {c.input(0)}, reduction_in_group(c));
+  if (c.attributes().has("shard_shape")) {
+    const Shape shape = integers_or_empty(c.attributes(), "shard_shape");
+    const int64_t more = element_count(shape) - share->type().elements();
+    if (more > 0) share = c.build("pad", {share}, {{"low", Shape{0}}, {"high", Shape{more}}});
+    share = c.reshape(share, shape);
+  }
+  c.set_output(0, share);
 }
 
 Attributes slice_of_gather(const Op& gather) {
