@@ -1,7 +1,9 @@
 // Graph::schedule: a topological order that takes, of the ops that are ready, the one that adds fewest live bytes.
-// O((ops + edges) log ops).
+// Calls that write an input by reference keep the order in which they were made, among each other and with whatever else uses
+// that memory. O((ops + edges) log ops).
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -11,9 +13,42 @@
 namespace ipu::popxl {
 namespace {
 
+enum class Prefer : uint8_t { kFewestBytes, kFirstMade };
+
+bool writes_by_reference(const Graph& graph) {
+  return std::any_of(graph.ops().begin(), graph.ops().end(), [](const auto& entry) {
+    return !entry.second->callees.empty() && !entry.second->modified.empty();
+  });
+}
+
+// Which tensors of a graph lie in one memory.
+class SharedMemory {
+ public:
+  explicit SharedMemory(const Graph& graph) {
+    for (const auto& [id, op] : graph.ops()) {
+      const Tensor* output = op->output(0);
+      if (output == nullptr) continue;
+      const std::vector<int>& views = op->kind().views;
+      for (const auto& [i, tensor] : op->inputs())
+        if (std::find(views.begin(), views.end(), i) != views.end() || views == std::vector<int>{-1} ||
+            (!op->kind().modifies.empty() && op->kind().modifies.front() == i))
+          first_[first(output)] = first(tensor);
+    }
+  }
+  const Tensor* first(const Tensor* tensor) {
+    const auto found = first_.find(tensor);
+    if (found == first_.end() || found->second == tensor) return tensor;
+    return found->second = first(found->second);
+  }
+
+ private:
+  std::map<const Tensor*, const Tensor*> first_;
+};
+
 class Scheduler {
  public:
-  explicit Scheduler(const Graph& graph) : graph_(graph) {
+  explicit Scheduler(const Graph& graph, Prefer prefer = Prefer::kFewestBytes)
+      : graph_(graph), prefer_(prefer) {
     for (const Tensor* output : graph.outputs) kept_.insert(output);
     for (const auto& [id, op] : graph.ops()) {
       states_[op];
@@ -21,15 +56,47 @@ class Scheduler {
         if (tensor->producer() != nullptr) add(*tensor->producer(), *op);
       for (Op* before : graph.before(*op)) add(*before, *op);
     }
-    // What a tied op waits for, the one in front of it waits for as well.
-    for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
-      for (Op* tied : graph.tied(*at->second))
-        for (Op* before : std::set<Op*>(states_[tied].before))
-          if (before != at->second) add(*before, *at->second);
     for (const auto& [id, tensor] : graph.tensors()) readers_[tensor] = distinct_readers(*tensor);
   }
 
+  // Orders what calls write by reference as `order` has it, which everything else allows.
+  void keep_writes_of_calls(const std::vector<Op*>& order) {
+    SharedMemory memory(graph_);
+    struct Accesses {
+      Op* write = nullptr;      // the last one by a call
+      std::vector<Op*> others;  // since then
+    };
+    std::map<const Tensor*, Accesses> written;
+    for (Op* op : order)
+      for (const int i : op->modified)
+        if (!op->callees.empty() && op->input(i) != nullptr) written[memory.first(op->input(i))];
+    for (Op* op : order) {
+      std::set<const Tensor*> seen;
+      for (const auto& [i, tensor] : op->inputs()) {
+        const auto found = written.find(memory.first(tensor));
+        if (found == written.end() || !seen.insert(found->first).second) continue;
+        Accesses& known = found->second;
+        if (known.write != nullptr) add(*known.write, *op);
+        const bool writes =
+            !op->callees.empty() && std::any_of(op->modified.begin(), op->modified.end(), [&](int m) {
+              return op->input(m) != nullptr && memory.first(op->input(m)) == found->first;
+            });
+        if (!writes) {
+          known.others.push_back(op);
+          continue;
+        }
+        for (Op* other : known.others) add(*other, *op);
+        known = {op, {}};
+      }
+    }
+  }
+
   std::vector<Op*> run() {
+    // What a tied op waits for, the one in front of it waits for as well.
+    for (auto at = graph_.ops().rbegin(); at != graph_.ops().rend(); ++at)
+      for (Op* tied : graph_.tied(*at->second))
+        for (Op* before : std::set<Op*>(states_[tied].before))
+          if (before != at->second) add(*before, *at->second);
     for (const auto& [id, op] : graph_.ops())
       if (states_[op].before.empty()) make_ready(*op);
     std::vector<Op*> order;
@@ -92,7 +159,7 @@ class Scheduler {
   void make_ready(Op& op) {
     State& state = states_[&op];
     state.is_ready = true;
-    state.bytes = added_bytes(op);
+    state.bytes = prefer_ == Prefer::kFewestBytes ? added_bytes(op) : 0;
     ready_.insert({state.bytes, op.id(), &op});
   }
 
@@ -127,6 +194,7 @@ class Scheduler {
   }
 
   const Graph& graph_;
+  const Prefer prefer_;
   std::map<const Op*, State> states_;
   std::map<const Tensor*, int64_t> readers_;
   std::set<const Tensor*> kept_;
@@ -135,6 +203,10 @@ class Scheduler {
 
 }  // namespace
 
-std::vector<Op*> Graph::schedule() const { return Scheduler(*this).run(); }
+std::vector<Op*> Graph::schedule() const {
+  Scheduler scheduler(*this);
+  if (writes_by_reference(*this)) scheduler.keep_writes_of_calls(Scheduler(*this, Prefer::kFirstMade).run());
+  return scheduler.run();
+}
 
 }  // namespace ipu::popxl

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/structure.h"
 #include "ops/definition/effects.h"
 #include "passes/semantic/memory_map.h"
 #include "support/interruption.h"
@@ -111,7 +112,7 @@ class OrderCheck {
       std::unordered_set<const Place*> seen;
       for (const ir::Write& write : effects.writes)
         for (const Place* memory : map_.place(op->operand(write.operand)).memories)
-          if (seen.insert(memory).second) writes.push_back(memory);
+          if (seen.insert(memory).second) (is_by_call(*op) ? reads : writes).push_back(memory);
       for (int i = 0; i < op->operand_count(); ++i) {
         const Place* place = op->operand(i) == nullptr ? nullptr : map_.find(op->operand(i));
         if (place == nullptr ||
@@ -131,6 +132,21 @@ class OrderCheck {
     const ir::Op* last_write = nullptr;
     std::vector<const ir::Op*> reads;  // since then
   };
+
+  // What a call, a loop or a branch writes by reference is outside of this check: such ops run in the order of the list.
+  static bool is_by_call(const ir::Op& op) {
+    const auto runs_graphs = [](const ir::Op& by) {
+      return by.is(ir::kind::kCall) || by.is(ir::kind::kLoop) || by.is(ir::kind::kIf);
+    };
+    if (runs_graphs(op)) return true;
+    if (!op.is(ir::kind::kWrite)) return false;
+    // The result of a loop that goes back to the operand it came from.
+    const ir::Op* producer = op.operand(1)->producer();
+    if (producer == nullptr || !producer->is(ir::kind::kLoop)) return false;
+    for (int i = 0; i < producer->operand_count(); ++i)
+      if (producer->operand(i) == op.operand(0)) return true;
+    return false;
+  }
 
   void access(const ir::Op& op, const Place& memory, bool writes) {
     Accesses& known = accesses_[&memory];
