@@ -363,9 +363,11 @@ GradInfo differentiate_one(ir::Graph& graph, DifferentiateOptions& options, Grow
 
 std::vector<Value*> gradients_in_graph(ir::Builder& builder,
                                        const std::vector<std::pair<Value*, Value*>>& provided,
-                                       const std::vector<Value*>& required, const CustomPass& pass) {
+                                       const std::vector<Value*>& required, const CustomPass& pass,
+                                       bool through_integers) {
   DifferentiateOptions options;
   options.required = required;
+  options.through_integers = through_integers;
   GrownGraphs grown;
   const std::vector<Value*> gradients = Differentiation(builder, options, grown, pass).run_in_graph(provided);
   if (!grown.empty()) complete_call_sites(*builder.module(), grown);

@@ -18,12 +18,12 @@ using CustomPass = std::function<std::vector<ir::Value*>(const ir::Op& op, const
 
 // Appends to the builder's graph, with the builder's settings, what computes the gradients of `required` (any
 // values of the graph) from those of `provided` (value, gradient). nullptr: nothing depends on that value.
-// `pass` is asked at each custom gradient of the graph itself; without it their graphs are called. Errors as
-// differentiate().
+// `pass` is asked at each custom gradient of the graph itself; without it their graphs are called.
+// `through_integers`: as of DifferentiateOptions. Errors as differentiate().
 std::vector<ir::Value*> gradients_in_graph(ir::Builder& builder,
                                            const std::vector<std::pair<ir::Value*, ir::Value*>>& provided,
                                            const std::vector<ir::Value*>& required,
-                                           const CustomPass& pass = nullptr);
+                                           const CustomPass& pass = nullptr, bool through_integers = false);
 
 // The custom gradients that have no graph yet and that a gradient of `value` reaches, the last one first.
 std::vector<ir::Op*> custom_gradients_behind(const ir::Graph& graph, const ir::Value* value);

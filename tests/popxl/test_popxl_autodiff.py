@@ -442,3 +442,71 @@ def test_indices_and_tensors_that_a_conditional_does_not_have():
             site.graph_to_parent(stranger)
         with pytest.raises(ValueError, match="feeds no input"):
             site.parent_to_graph(stranger)
+
+
+I = np.array([[1, -2], [3, 4]], np.int32)
+# Functions of an integer matrix, and the gradient of the sum of their results; exact beyond what float32 holds.
+INTEGERS = {
+    "sum of both": (lambda x: x + x, np.full((2, 2), 2)),
+    "product": (lambda x: x * x, 2 * I),
+    "large product": (lambda x: x * popxl.constant(2**24 + 1, popxl.int32), np.full((2, 2), 2**24 + 1)),
+    "difference": (lambda x: x - 3 * x, np.full((2, 2), -2)),
+    "negated": (lambda x: -x, np.full((2, 2), -1)),
+    "concatenation": (lambda x: ops.concat([x, x], 0), np.full((2, 2), 2)),
+    "view": (lambda x: ops.concat_([x, x * 2], 0), np.full((2, 2), 3)),
+    "transposed": (lambda x: x.T * popxl.constant(I), I.T),
+    "row": (lambda x: x[0], np.array([[1, 1], [0, 0]])),
+    "rows by number": (lambda x: ops.gather(x, popxl.constant([1, 0, 1])), np.array([[1, 1], [2, 2]])),
+    "total": (lambda x: ops.sum(x), np.ones((2, 2))),
+    "largest": (lambda x: ops.max(x), I == 4),
+    "absolute": (lambda x: ops.abs(x), np.sign(I)),
+    "positive": (lambda x: ops.relu(x), I > 0),
+    "chosen": (lambda x: ops.where(popxl.constant(I > 1), x, x * 5), np.where(I > 1, 1, 5)),
+    "part": (lambda x: ops.split(x, 2)[1], np.array([[0, 0], [1, 1]])),
+    "running sum": (lambda x: ops.cumsum(x, 0), np.array([[2, 2], [1, 1]])),
+}
+
+
+@pytest.mark.shows("popxl.transforms.autodiff")
+def test_integers_have_gradients_of_their_type():
+    streams = {}
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(I)
+        for name, (function, _) in INTEGERS.items():
+            graph = ir.create_graph(function, x)
+            info = autodiff(graph)
+            assert [t.dtype for t in info.graph.outputs] == [popxl.int32], name
+            site = ops.call_with_info(graph, x)
+            seed = popxl.constant(np.ones(site.outputs[0].shape, np.int32))
+            (dx,) = ops.call_with_info(info.graph, seed, inputs_dict=info.inputs_dict(site)).outputs
+            streams[name] = popxl.d2h_stream(dx.shape, dx.dtype)
+            ops.host_store(streams[name], dx)
+    with popxl.Session(ir, "ipu_model") as session:
+        results = session.run()
+    for name, (_, want) in INTEGERS.items():
+        np.testing.assert_array_equal(results[streams[name]], want, err_msg=name)
+
+
+def test_gradients_pass_integers_in_calls_and_stop_at_casts_and_indices():
+    ir = popxl.Ir()
+    ints, floats = popxl.TensorSpec((2,), popxl.int32), spec(2)
+    inner = ir.create_graph(lambda x, y: x * y, ints, ints)
+    outer = ir.create_graph(lambda x, y: ops.call(inner, x, y)[0] + x, ints, ints)
+    assert [t.dtype for t in autodiff(outer).graph.outputs] == [popxl.int32] * 2
+    for function, of in (
+        (lambda x: ops.cast(x, popxl.float32), ints),
+        (lambda x: ops.cast(ops.cast(x, popxl.int32), popxl.float32), floats),
+        (lambda x: ops.gather(popxl.constant([1.0, 2.0]), x), ints),
+        (lambda x: ops.topk(x, 1, 0, True, True)[1] * 2, floats),
+        (lambda x: ops.topk(x, 1, 0, True, True)[1] * 2, ints),
+        (lambda x: ops.detach(x) * 1, ints),
+    ):
+        with pytest.raises(popart.popart_exception, match="no gradient arises"):
+            autodiff(ir.create_graph(function, of))
+    # What a graph gives besides, and nobody differentiates, is in nobody's way.
+    besides = ir.create_graph(lambda x: (x * 2, ops.argmax(x, 0), ops.isnan(x)), floats)
+    info = autodiff(besides, grads_provided=[besides.outputs[0]])
+    assert [t.dtype for t in info.graph.outputs] == [popxl.float32]
+    called = ir.create_graph(lambda x: ops.call(besides, x)[0], floats)
+    assert len(autodiff(called).graph.outputs) == 1

@@ -49,10 +49,10 @@ std::vector<Graph*> callees_first(Graph& graph, const GradInfos& known) {
   return order;
 }
 
-std::vector<Tensor*> floating(const std::vector<Tensor*>& tensors) {
+std::vector<Tensor*> numbers(const std::vector<Tensor*>& tensors) {  // each once
   std::vector<Tensor*> result;
   for (Tensor* tensor : tensors)
-    if (is_floating_point(tensor->info.dtype) &&
+    if (tensor->info.dtype != DataType::kBool &&
         std::find(result.begin(), result.end(), tensor) == result.end())
       result.push_back(tensor);
   return result;
@@ -78,8 +78,8 @@ GradInfos differentiate(Graph& graph, const std::vector<std::string>& provided,
   for (const Graph* callee : callees) refuse_writes(*callee);
   refuse_writes(graph);
   for (Graph* callee : callees)
-    known[callee->id()] = GradGraphMaker(*callee, known)
-                              .make(floating(callee->outputs), floating(callee->inputs), true, stitch);
+    known[callee->id()] =
+        GradGraphMaker(*callee, known).make(numbers(callee->outputs), numbers(callee->inputs), true, stitch);
   known[graph.id()] =
       GradGraphMaker(graph, known).make(given.empty() ? graph.outputs : given, wanted, false, stitch);
   return known;

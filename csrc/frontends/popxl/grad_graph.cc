@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "frontends/popxl/call_check.h"
 #include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/op_kind.h"
 #include "support/error.h"
@@ -21,6 +22,16 @@ namespace {
 
 bool is_call(const Op& op) { return op.kind().type == "Call"; }
 bool is_branch(const Op& op) { return op.kind().type == "If"; }
+bool has_no_gradient(const Op& op) {
+  const OpKind& kind = op.kind();
+  return (kind.differentiable == Differentiable::kNo && !is_call(op) && !is_branch(op)) ||
+         (kind.stops_gradient && kind.stops_gradient(op));
+}
+// Integers have gradients where they are computed from what is required, by ops that have some.
+bool integer_has_gradient(const Op& op, int output) {
+  return op.kind().differentiable != Differentiable::kRefused && output != op.kind().index_output &&
+         op.output(output)->info.dtype != DataType::kBool;
+}
 
 // Inputs of `op` that a gradient may arise for.
 std::vector<int> arguments_of(const Op& op, const GradientRow& row) {
@@ -75,6 +86,7 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
   info.graph_id = id;
   try {
     for (Tensor* tensor : provided) {
+      if (available && !carries_gradient(*tensor)) continue;
       Tensor& input = graph_->create_tensor(graph_->unique_id(fmt::format("Gradient___{}", tensor->name())),
                                             tensor->info, TensorType::kActGrad);
       graph_->inputs.push_back(&input);
@@ -87,7 +99,7 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
       if (gradient == nullptr && !available)
         not_differentiable(fmt::format(
             "no gradient arises: of '{}' in graph '{}'; nothing whose gradient is provided depends on it by "
-            "floating-point ops that have one",
+            "ops that have one",
             tensor->id(), forward_.id()));
       if (gradient == nullptr) continue;
       graph_->outputs.push_back(gradient);
@@ -107,10 +119,9 @@ void GradGraphMaker::find_active(const std::vector<Op*>& order, const std::vecto
   for (const Op* op : order) {
     const bool depends = std::any_of(op->inputs().begin(), op->inputs().end(),
                                      [&](const auto& entry) { return is_active(entry.second); });
-    if (!depends || (op->kind().differentiable == Differentiable::kNo && !is_call(*op) && !is_branch(*op)))
-      continue;
+    if (!depends || has_no_gradient(*op)) continue;
     for (const auto& [i, tensor] : op->outputs())
-      if (is_floating_point(tensor->info.dtype)) active_.insert(tensor);
+      if (is_floating_point(tensor->info.dtype) || integer_has_gradient(*op, i)) active_.insert(tensor);
   }
 }
 
@@ -148,6 +159,10 @@ Tensor* GradGraphMaker::gradient_of(Tensor& forward) {
   for (size_t i = 0; i < addends.size(); ++i) sum.connect_input(static_cast<int>(i), *addends[i]);
   Tensor& total = sum.create_output(0, graph_->unique_id(fmt::format("Gradient___{}", forward.name())));
   total.info = forward.info;
+  // Of a shard that was gathered: plain tensors, of its shape.
+  if (std::all_of(addends.begin(), addends.end(),
+                  [](const Tensor* addend) { return addend->info.meta_shape.empty(); }))
+    total.info.meta_shape.clear();
   return gradients_[&forward] = &total;
 }
 
@@ -163,14 +178,13 @@ Tensor& GradGraphMaker::forward_value(Tensor& forward) {
 void GradGraphMaker::differentiate(Op& op) {
   bool arrived = false;
   for (const auto& [i, tensor] : op.outputs())
-    arrived = arrived || (is_floating_point(tensor->info.dtype) && gradient_of(*tensor) != nullptr);
-  const bool wanted = std::any_of(op.inputs().begin(), op.inputs().end(), [&](const auto& entry) {
-    return is_active(entry.second) && is_floating_point(entry.second->info.dtype);
-  });
+    arrived = arrived || (carries_gradient(*tensor) && gradient_of(*tensor) != nullptr);
+  const bool wanted = std::any_of(op.inputs().begin(), op.inputs().end(),
+                                  [&](const auto& entry) { return is_active(entry.second); });
   if (!arrived || !wanted) return;
   if (is_call(op)) return differentiate_call(op);
   if (is_branch(op)) return differentiate_branch(op);
-  if (op.kind().differentiable == Differentiable::kNo) return;
+  if (has_no_gradient(op)) return;
   if (op.kind().differentiable == Differentiable::kRefused)
     not_differentiable(
         fmt::format("op without a gradient: {} {} of graph '{}' stands between what is required and "
@@ -199,7 +213,7 @@ void GradGraphMaker::add_ordinary_op(Op& op, const GradientRow& row) {
   Op& gradient = create(kind_of(row.type), row.attributes(op), op);
   gradient.connect_input(0, *gradient_of(*op.output(0)));
   Tensor& result = gradient.create_output(0, graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
-  result.info = argument.info;
+  gradient.setup();
   add_contribution(argument, result, op);
 }
 
@@ -207,7 +221,7 @@ void GradGraphMaker::add_gradient_op(Op& op, const GradientRow& row, const std::
   std::vector<int> present;
   bool wanted = false;
   for (const int i : arguments)
-    if (const Tensor* tensor = op.input(i); tensor != nullptr && is_floating_point(tensor->info.dtype)) {
+    if (const Tensor* tensor = op.input(i); tensor != nullptr && carries_gradient(*tensor)) {
       present.push_back(i);
       wanted = wanted || is_active(tensor);
     }
@@ -225,7 +239,7 @@ void GradGraphMaker::add_gradient_op(Op& op, const GradientRow& row, const std::
   for (const auto& [i, tensor] : op.outputs()) forward->outputs[i] = tensor->info;
   Op& gradient = create(kind_of(row.type), op.attributes, op);
   for (const auto& [i, tensor] : op.outputs()) {
-    Tensor* upstream = is_floating_point(tensor->info.dtype) ? gradient_of(*tensor) : nullptr;
+    Tensor* upstream = carries_gradient(*tensor) ? gradient_of(*tensor) : nullptr;
     if (upstream == nullptr) continue;
     gradient.connect_input(i, *upstream);
     forward->consumed[i] = {GradientInput::From::kGradOut, i};
@@ -270,7 +284,8 @@ Tensor& GradGraphMaker::upstream_or_zeros(Op& op, int output) {
 
 // What the gradient graph of `callee` expects, for a call whose inputs and outputs have the numbers of the graph's.
 void GradGraphMaker::differentiate_call(Op& op) {
-  const Graph& callee = *op.callees.at(0);
+  check_call(op);
+  const Graph& callee = *op.callees[0];
   const auto info = callees_.find(callee.id());
   if (info == callees_.end() || info->second.outputs.empty()) return;
   Program& program = forward_.program();
@@ -292,12 +307,13 @@ void GradGraphMaker::differentiate_call(Op& op) {
     Tensor& argument = *op.input(place_of(inputs, info->second.outputs[i].forward_id));
     Tensor& result = call.create_output(static_cast<int>(i),
                                         graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
-    result.info = argument.info;
+    result.info = call.callees[0]->outputs.at(i)->info;
     if (is_active(&argument)) add_contribution(argument, result, op);
   }
 }
 
 void GradGraphMaker::differentiate_branch(Op& op) {
+  check_call(op);
   Program& program = forward_.program();
   std::vector<const GradGraphInfo*> infos;
   for (const Graph* branch : op.callees) {
@@ -330,7 +346,7 @@ void GradGraphMaker::differentiate_branch(Op& op) {
       Tensor& argument = *op.input(place_of(inputs, infos[b]->outputs[i].forward_id));
       Tensor& result = gradient.create_output(
           next_output, graph_->unique_id(fmt::format("{}_grad_part", argument.name())));
-      result.info = argument.info;
+      result.info = gradient.callees[b]->outputs.at(i)->info;
       gradient.callee_outputs[b][static_cast<int>(i)] = next_output++;
       if (is_active(&argument)) add_contribution(argument, result, op);
     }

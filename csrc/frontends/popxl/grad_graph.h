@@ -26,6 +26,9 @@ class GradGraphMaker {
  private:
   void find_active(const std::vector<Op*>& order, const std::vector<Tensor*>& required);
   bool is_active(const Tensor* tensor) const { return tensor != nullptr && active_.contains(tensor); }
+  bool carries_gradient(const Tensor& tensor) const {
+    return ipu::popxl::is_floating_point(tensor.info.dtype) || is_active(&tensor);
+  }
   Tensor* gradient_of(Tensor& forward);  // nullptr: none arises
   Tensor& forward_value(Tensor& forward);
   void add_contribution(Tensor& forward, Tensor& gradient, const Op& from);

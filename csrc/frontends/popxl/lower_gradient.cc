@@ -43,8 +43,13 @@ class Workshop {
       if (Value* upstream = find(From::kGradOut, i); upstream != nullptr)
         provided.emplace_back(value, upstream);
     std::vector<Value*> required;
-    for (const int i : forward_.differentiated) required.push_back(forward_inputs_.at(i));
-    std::vector<Value*> gradients = autodiff::gradients_in_graph(builder_, provided, required);
+    bool through_integers = false;
+    for (const int i : forward_.differentiated) {
+      required.push_back(forward_inputs_.at(i));
+      through_integers = through_integers || !is_floating_point(forward_.inputs.at(i).dtype);
+    }
+    std::vector<Value*> gradients =
+        autodiff::gradients_in_graph(builder_, provided, required, nullptr, through_integers);
     for (size_t k = 0; k < gradients.size(); ++k) {
       if (gradients[k] == nullptr)
         gradients[k] = builder_.splat(call_.forward_input_type(forward_.differentiated[k]), 0.0);

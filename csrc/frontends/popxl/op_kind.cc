@@ -109,6 +109,18 @@ KindBuilder& KindBuilder::refuses_gradient_where(std::function<std::string(const
   kind_.why_no_gradient = std::move(why);
   return *this;
 }
+KindBuilder& KindBuilder::stops_gradient_where(std::function<bool(const Op&)> stops) {
+  kind_.stops_gradient = std::move(stops);
+  return *this;
+}
+KindBuilder& KindBuilder::index_output(int output) {
+  kind_.index_output = output;
+  return *this;
+}
+KindBuilder& KindBuilder::late_types(LateTypes types) {
+  kind_.late_types = types;
+  return *this;
+}
 KindBuilder& KindBuilder::infer(std::function<void(InferCall&)> rule) {
   kind_.infer = std::move(rule);
   return *this;

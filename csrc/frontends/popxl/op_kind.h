@@ -45,6 +45,13 @@ enum class Differentiable : uint8_t {
   kRefused,  // an error where a gradient has to pass
 };
 
+// Operands of other types than `lower` takes, which a program may make an op with: they are refused when the op is compiled.
+enum class LateTypes : uint8_t {
+  kNo,
+  kFloats,     // integers at input 0: results have that type where those of an f16 are f16
+  kLikeFirst,  // another type than that of input 0: results are those of its type
+};
+
 // A forward value that a gradient op consumes besides the gradients of the outputs.
 struct Consumed {
   bool is_output;
@@ -80,7 +87,10 @@ struct OpKind {
   Differentiable differentiable = Differentiable::kNo;
   std::vector<GradientRow> gradients;
   std::function<std::string(const Op&)> why_no_gradient;  // of an op that refuses; "": it has one
-  std::function<void(InferCall&)> infer;                  // nullptr: from `lower`
+  std::function<bool(const Op&)> stops_gradient;          // no gradient arises where this holds
+  int index_output = -1;                                  // holds indices, which no gradient reaches
+  LateTypes late_types = LateTypes::kNo;
+  std::function<void(InferCall&)> infer;  // nullptr: from `lower`
   std::function<void(LowerCall&)> lower;  // nullptr: to_module.cc knows it (calls, streams, remote buffers)
   std::function<void(LowerCall&)> lower_gradient;  // of the gradient ops; nullptr: by the core's autodiff
 };
@@ -115,6 +125,9 @@ class KindBuilder {
   KindBuilder& gradient_is(std::string type, std::function<Attributes(const Op&)> attributes);
   KindBuilder& refuses_gradient();
   KindBuilder& refuses_gradient_where(std::function<std::string(const Op&)> why);
+  KindBuilder& stops_gradient_where(std::function<bool(const Op&)> stops);
+  KindBuilder& index_output(int output);
+  KindBuilder& late_types(LateTypes types);
   KindBuilder& infer(std::function<void(InferCall&)> rule);
   KindBuilder& lower(std::function<void(LowerCall&)> rule);
   KindBuilder& lower_gradient(std::function<void(LowerCall&)> rule);

@@ -37,12 +37,17 @@ void infer_cast(InferCall& c) {
 }
 
 const KindRegistration cast_kind =
-    define_kind("Cast").id("ai.onnx", 9).gradient().infer(infer_cast).lower([](LowerCall& c) {
-      const DType dtype = device_target(c);
-      ir::Value* x = c.input(0);
-      c.set_output(0,
-                   x->type().dtype == dtype ? c.build("nop", {x}) : c.build("cast", {x}, {{"dtype", dtype}}));
-    });
+    define_kind("Cast")
+        .id("ai.onnx", 9)
+        .gradient()
+        .stops_gradient_where([](const Op& op) { return !is_floating_point(op.input(0)->info.dtype); })
+        .infer(infer_cast)
+        .lower([](LowerCall& c) {
+          const DType dtype = device_target(c);
+          ir::Value* x = c.input(0);
+          c.set_output(
+              0, x->type().dtype == dtype ? c.build("nop", {x}) : c.build("cast", {x}, {{"dtype", dtype}}));
+        });
 
 const KindRegistration to_float8_kind =
     define_kind("Pow2ScaleThenCast").graphcore().refuses_gradient().lower([](LowerCall& c) {

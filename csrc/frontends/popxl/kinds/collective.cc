@@ -127,7 +127,9 @@ Attributes slice_of_gather(const Op& gather) {
   Attributes attributes = gather.attributes;
   attributes.erase("output_shape");
   attributes.set("op", std::string("local"));
-  attributes.set("configureOutputForReplicatedTensorSharding", !gather.input(0)->info.meta_shape.empty());
+  attributes.set("configureOutputForReplicatedTensorSharding", false);  // a plain tensor, also of a shard
+  const TensorInfo& shard = gather.input(0)->info;
+  if (!shard.meta_shape.empty()) attributes.set("shard_shape", shard.shape);
   return attributes;
 }
 Attributes gather_of_slice(const Op& slice) {

@@ -30,10 +30,23 @@ const KindRegistration tanh_kind =
     define_kind("Tanh").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("tanh"));
 const KindRegistration neg_kind =
     define_kind("Neg").class_name("NegateOp").id("ai.onnx", 6).gradient().lower(to_ir("neg"));
-const KindRegistration relu_kind =
-    define_kind("Relu").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("relu"));
-const KindRegistration gelu_kind = define_kind("Gelu").graphcore().gradient({in(0)}).lower(
-    to_ir("gelu", {{"approximate", std::string("tanh")}}));
+// relu_gradient is of floats alone.
+void relu_gradient(LowerCall& c) {
+  ir::Value *y = c.forward_output(0), *dy = c.upstream(0);
+  if (is_floating_point(y->type().dtype)) return c.set_gradient(0, c.build("relu_gradient", {y, dy}));
+  ir::Value* is_positive = c.build("greater", {y, c.scalar_like(y, 0.0)});
+  c.set_gradient(0, c.build("where", {is_positive, dy, c.scalar_like(dy, 0.0)}));
+}
+const KindRegistration relu_kind = define_kind("Relu")
+                                       .id("ai.onnx", 6)
+                                       .gradient({out(0)})
+                                       .lower(to_ir("relu"))
+                                       .lower_gradient(relu_gradient);
+const KindRegistration gelu_kind = define_kind("Gelu")
+                                       .graphcore()
+                                       .late_types(LateTypes::kFloats)
+                                       .gradient({in(0)})
+                                       .lower(to_ir("gelu", {{"approximate", std::string("tanh")}}));
 const KindRegistration geluerf_kind =
     define_kind("GeluErf").graphcore().gradient({in(0)}).lower(to_ir("gelu"));
 const KindRegistration swish_kind = define_kind("Swish").graphcore().gradient({in(0)}).lower(to_ir("silu"));

@@ -66,20 +66,25 @@ void median_gradient(LowerCall& c) {
   c.set_gradient(0, c.transpose(c.reshape(dx, r.permuted), back));
 }
 
-const KindRegistration median_kind =
-    define_kind("ReduceMedian").graphcore().gradient({out(1)}).lower(median).lower_gradient(median_gradient);
+const KindRegistration median_kind = define_kind("ReduceMedian")
+                                         .graphcore()
+                                         .gradient({out(1)})
+                                         .index_output(1)
+                                         .lower(median)
+                                         .lower_gradient(median_gradient);
 
 // Largest or smallest k along an axis, in order (`sorted` false leaves the order open).
-const KindRegistration topk_kind = define_kind("TopK").gradient({out(1)}).lower([](LowerCall& c) {
-  const int64_t axis = axis_of(c.attributes(), c.shape(0).size()), k = c.attributes().integer("k");
-  const int64_t size = c.shape(0)[axis];
-  if (k < 1 || k > size) c.refuse(fmt::format("k is {}; axis {} has {} elements", k, axis, size));
-  ir::Op* sorted =
-      c.build_op("sort", {c.input(0)},
-                 {{"dim", axis}, {"descending", flag(c.attributes(), "largest", true)}, {"count", k}});
-  c.set_output(0, sorted->result(0));
-  c.set_output(1, sorted->result(1), DataType::kInt32);
-});
+const KindRegistration topk_kind =
+    define_kind("TopK").gradient({out(1)}).index_output(1).lower([](LowerCall& c) {
+      const int64_t axis = axis_of(c.attributes(), c.shape(0).size()), k = c.attributes().integer("k");
+      const int64_t size = c.shape(0)[axis];
+      if (k < 1 || k > size) c.refuse(fmt::format("k is {}; axis {} has {} elements", k, axis, size));
+      ir::Op* sorted =
+          c.build_op("sort", {c.input(0)},
+                     {{"dim", axis}, {"descending", flag(c.attributes(), "largest", true)}, {"count", k}});
+      c.set_output(0, sorted->result(0));
+      c.set_output(1, sorted->result(1), DataType::kInt32);
+    });
 
 // The axis is an attribute, or the constant that is input 1.
 int64_t cumsum_axis(const LowerCall& c) {
