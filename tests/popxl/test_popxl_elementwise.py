@@ -318,8 +318,8 @@ def test_mistakes_add_nothing():
             ops.add(x, whole)
         with pytest.raises(popart.popart_exception, match="shape"):
             ops.add(x, popxl.variable(np.zeros((2, 2), np.float32), name="square"))
-        with pytest.raises(popart.popart_exception, match="Exp"):
-            ops.exp(whole)
+        with pytest.raises(popart.popart_exception, match="Histogram"):
+            ops.histogram(whole, [1.0, 2.0], False)
         with pytest.raises(popart.popart_exception, match="AddLhsInplace"):
             ops.add_(popxl.variable(ROW, name="row"), x)
         with pytest.raises(ValueError, match="rank 0"):
@@ -338,3 +338,51 @@ def test_mistakes_add_nothing():
             b = ops.abs(popxl.variable(X, name="on_1"))
         with pytest.raises(ValueError, match="different IPUs"):
             ops.mul(a, b)
+
+
+OF_FLOATS = [
+    *(
+        getattr(ops, name)
+        for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "gelu", "geluerf", "swish", "logsum", "logsumexp")
+    ),
+    *(getattr(ops, name) for name in ("exp_", "gelu_", "geluerf_", "swish_", "lamb_square")),
+    lambda x: ops.softmax(x, 1),
+    lambda x: ops.dropout(x, popxl.constant([1, 2], popxl.uint32), 0.5),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OF_FLOATS)))
+@pytest.mark.parametrize("dtype", [popxl.int32, popxl.uint8])
+def test_ops_of_floats_are_made_on_integers_and_refused_by_the_session(number, dtype):
+    function, ir = OF_FLOATS[number], popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones((2, 2)), dtype, "x")
+        y = function(x)
+        assert y.dtype is (popxl.float32 if function is ops.lamb_square else dtype)
+        assert y.shape == function(popxl.variable(np.ones((2, 2)), popxl.float32)).shape
+    with pytest.raises(popart.popart_exception, match="must be floating.*\n.*inputs: .*'x'"):
+        popxl.Session(ir, "ipu_model")
+    with ir.main_graph:
+        graph = ir.create_graph(lambda x: function(x), x)
+    other = popxl.Ir()  # a graph that does not run is nobody's concern
+    graph = other.create_graph(lambda x: function(x), popxl.TensorSpec((2, 2), dtype))
+    with other.main_graph:
+        popxl.variable(1.0) + 1
+    popxl.Session(other, "ipu_model")
+    if function in (ops.exp_, ops.gelu_, ops.geluerf_, ops.swish_):
+        with pytest.raises(popart.popart_exception, match="overwrites"):
+            popxl.transforms.autodiff(graph)
+    elif function is not ops.lamb_square:
+        assert popxl.transforms.autodiff(graph).graph.outputs[0].dtype is dtype
+
+
+def test_products_of_two_dtypes_are_made_with_that_of_the_left_and_refused_by_the_session():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x, w = (popxl.variable(np.ones((2, 2)), dtype) for dtype in (popxl.float32, popxl.float16))
+        assert (x @ w).dtype is popxl.float32 and (w @ x).dtype is popxl.float16
+        assert ops.matmul(w, x, output_type=popxl.float32).dtype is popxl.float32
+        graph = ir.create_graph(lambda x, w: x @ w, x, w)
+    assert [t.dtype for t in popxl.transforms.autodiff(graph).graph.outputs] == [popxl.float32, popxl.float16]
+    with pytest.raises(popart.popart_exception, match="of one dtype.*\n.*MatMul"):
+        popxl.Session(ir, "ipu_model")

@@ -41,6 +41,22 @@ std::map<int, TensorInfo> types_of_gradient(const Op& op) {
   return infos;
 }
 
+// LateTypes of op_kind.h.
+bool has_late_types(const Op& op) {
+  const LateTypes late = op.kind().late_types;
+  if (late == LateTypes::kNo || op.input(0) == nullptr) return false;
+  const DataType first = op.input(0)->info.dtype;
+  if (late == LateTypes::kFloats) return !is_floating_point(first);
+  const Tensor* second = op.input(1);
+  return second != nullptr && second->info.dtype != first && size_in_bytes(first) > 1 &&
+         size_in_bytes(second->info.dtype) > 1;  // 8-bit floats have their own rules
+}
+DataType type_if_late(const Op& op, int i) {
+  if (op.kind().late_types == LateTypes::kFloats)
+    return i == 0 ? DataType::kFloat16 : op.input(i)->info.dtype;
+  return i == 1 ? op.input(0)->info.dtype : op.input(i)->info.dtype;
+}
+
 std::map<int, TensorInfo> types_of_lowered(const Op& op, InferenceScratch& scratch) {
   struct Clear {
     InferenceScratch& scratch;
@@ -48,8 +64,9 @@ std::map<int, TensorInfo> types_of_lowered(const Op& op, InferenceScratch& scrat
   } clear{scratch};
   ir::Builder builder(&scratch.graph());
   LowerCall call(op, op.kind(), op.attributes, builder);
+  const bool late = has_late_types(op);
   for (const auto& [i, tensor] : op.inputs()) {
-    const std::optional<DType> dtype = on_device(tensor->info.dtype);
+    const std::optional<DType> dtype = on_device(late ? type_if_late(op, i) : tensor->info.dtype);
     if (!dtype)
       throw Error(ErrorCode::kTypeMismatch,
                   fmt::format("no such type on the device: input {} is {}", i, to_string(tensor->info)));
@@ -60,7 +77,9 @@ std::map<int, TensorInfo> types_of_lowered(const Op& op, InferenceScratch& scrat
   for (const auto& [i, value] : call.outputs()) {
     const ir::Type& type = value->type();
     const auto stated = call.stated_types().find(i);
-    const DataType dtype = stated == call.stated_types().end() ? widened(type.dtype, op) : stated->second;
+    DataType dtype = stated == call.stated_types().end() ? widened(type.dtype, op) : stated->second;
+    if (late && op.kind().late_types == LateTypes::kFloats && type.dtype == DType::kF16)
+      dtype = op.input(0)->info.dtype;
     infos[i] = {dtype, type.shape, meta_shape(type.shape, op)};
   }
   return infos;
@@ -76,6 +95,18 @@ std::map<int, TensorInfo> remembered(const Op& op) {
   std::map<int, TensorInfo> types = types_of_lowered(op, scratch);
   scratch.inferred.insert_or_assign(hash, Inferred(op, types));
   return types;
+}
+
+// The error with the op and its inputs, at the line of the program.
+[[noreturn]] void fail(const Op& op, const Error& error) {
+  std::string inputs;
+  for (const auto& [i, tensor] : op.inputs())
+    inputs +=
+        fmt::format("{}{} '{}' {}", inputs.empty() ? "" : ", ", i, tensor->id(), to_string(tensor->info));
+  Error named(error.code(),
+              fmt::format("{}\n  op: {} {} in {}, inputs: {}", error.text(), op.id(), op.kind().type,
+                          described(op.graph()), inputs.empty() ? "none" : inputs));
+  throw named.at(ir::user_line(op.settings.location));
 }
 
 }  // namespace
@@ -127,15 +158,16 @@ std::map<int, TensorInfo> infer(const Op& op) {
     IPU_CHECK(op.kind().lower != nullptr, "the row of " + op.kind().type + " says nothing of types");
     return remembered(op);
   } catch (const Error& error) {
-    std::string inputs;
-    for (const auto& [i, tensor] : op.inputs())
-      inputs +=
-          fmt::format("{}{} '{}' {}", inputs.empty() ? "" : ", ", i, tensor->id(), to_string(tensor->info));
-    Error named(error.code(),
-                fmt::format("{}\n  op: {} {} in {}, inputs: {}", error.text(), op.id(), op.kind().type,
-                            described(op.graph()), inputs.empty() ? "none" : inputs));
-    throw named.at(ir::user_line(op.settings.location));
+    fail(op, error);
   }
+}
+
+void check_late_types(const Op& op) {
+  if (!has_late_types(op)) return;
+  const char* what = op.kind().late_types == LateTypes::kFloats
+                         ? "dtype mismatch: the input must be floating; cast it"
+                         : "dtype mismatch: the operands must be of one dtype; cast one of them";
+  fail(op, Error(ErrorCode::kTypeMismatch, what));
 }
 
 }  // namespace ipu::popxl

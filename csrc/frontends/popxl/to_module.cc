@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontends/popxl/infer.h"
 #include "frontends/popxl/lower_gradient.h"
 #include "frontends/popxl/module_maker.h"
 #include "frontends/popxl/op_kind.h"
@@ -177,6 +178,7 @@ void ModuleMaker::add_op(Scope& scope, const Op& op) {
     if (!one->is(ir::kind::kConstant) && !one->is(ir::kind::kVariableRead)) made.push_back(one);
   for (const auto& [i, tensor] : op.outputs())
     if (const auto found = scope.values.find(tensor); found != scope.values.end())
+      check_late_types(op);
       scope.target->rename(found->second, tensor->name());
   if (&scope.graph == &program_.main()) note_memory(scope, op);
 }

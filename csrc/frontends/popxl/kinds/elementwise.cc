@@ -20,14 +20,24 @@ const KindRegistration ceil_kind = define_kind("Ceil").id("ai.onnx", 6).zero_gra
 const KindRegistration floor_kind =
     define_kind("Floor").id("ai.onnx", 6).zero_gradient().lower(to_ir("floor"));
 const KindRegistration sign_kind = define_kind("Sign").id("ai.onnx", 9).zero_gradient().lower(to_ir("sign"));
-const KindRegistration cos_kind = define_kind("Cos").id("ai.onnx", 7).gradient({in(0)}).lower(to_ir("cos"));
-const KindRegistration sin_kind = define_kind("Sin").id("ai.onnx", 7).gradient({in(0)}).lower(to_ir("sin"));
-const KindRegistration exp_kind = define_kind("Exp").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("exp"));
-const KindRegistration log_kind = define_kind("Log").id("ai.onnx", 6).gradient({in(0)}).lower(to_ir("log"));
-const KindRegistration sqrt_kind =
-    define_kind("Sqrt").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("sqrt"));
-const KindRegistration tanh_kind =
-    define_kind("Tanh").id("ai.onnx", 6).gradient({out(0)}).lower(to_ir("tanh"));
+const KindRegistration cos_kind =
+    define_kind("Cos").id("ai.onnx", 7).late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("cos"));
+const KindRegistration sin_kind =
+    define_kind("Sin").id("ai.onnx", 7).late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("sin"));
+const KindRegistration exp_kind =
+    define_kind("Exp").id("ai.onnx", 6).late_types(LateTypes::kFloats).gradient({out(0)}).lower(to_ir("exp"));
+const KindRegistration log_kind =
+    define_kind("Log").id("ai.onnx", 6).late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("log"));
+const KindRegistration sqrt_kind = define_kind("Sqrt")
+                                       .id("ai.onnx", 6)
+                                       .late_types(LateTypes::kFloats)
+                                       .gradient({out(0)})
+                                       .lower(to_ir("sqrt"));
+const KindRegistration tanh_kind = define_kind("Tanh")
+                                       .id("ai.onnx", 6)
+                                       .late_types(LateTypes::kFloats)
+                                       .gradient({out(0)})
+                                       .lower(to_ir("tanh"));
 const KindRegistration neg_kind =
     define_kind("Neg").class_name("NegateOp").id("ai.onnx", 6).gradient().lower(to_ir("neg"));
 // relu_gradient is of floats alone.
@@ -48,8 +58,9 @@ const KindRegistration gelu_kind = define_kind("Gelu")
                                        .gradient({in(0)})
                                        .lower(to_ir("gelu", {{"approximate", std::string("tanh")}}));
 const KindRegistration geluerf_kind =
-    define_kind("GeluErf").graphcore().gradient({in(0)}).lower(to_ir("gelu"));
-const KindRegistration swish_kind = define_kind("Swish").graphcore().gradient({in(0)}).lower(to_ir("silu"));
+    define_kind("GeluErf").graphcore().late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("gelu"));
+const KindRegistration swish_kind =
+    define_kind("Swish").graphcore().late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("silu"));
 
 // nop without `in_place` is a copy.
 const KindRegistration identity_kind = define_kind("Identity").gradient().lower(to_ir("nop"));

@@ -13,12 +13,16 @@ auto overwrite(std::string kind, Attributes attributes = {}) {
 }
 KindBuilder in_place(std::string type) { return define_kind(std::move(type)).graphcore().modifies({0}); }
 
-const KindRegistration exp_kind = in_place("ExpInplace").lower(overwrite("exp"));
+const KindRegistration exp_kind =
+    in_place("ExpInplace").late_types(LateTypes::kFloats).lower(overwrite("exp"));
 const KindRegistration relu_kind = in_place("ReluInplace").lower(overwrite("relu"));
-const KindRegistration gelu_kind =
-    in_place("GeluInplace").lower(overwrite("gelu", {{"approximate", std::string("tanh")}}));
-const KindRegistration geluerf_kind = in_place("GeluErfInplace").lower(overwrite("gelu"));
-const KindRegistration swish_kind = in_place("SwishInplace").lower(overwrite("silu"));
+const KindRegistration gelu_kind = in_place("GeluInplace")
+                                       .late_types(LateTypes::kFloats)
+                                       .lower(overwrite("gelu", {{"approximate", std::string("tanh")}}));
+const KindRegistration geluerf_kind =
+    in_place("GeluErfInplace").late_types(LateTypes::kFloats).lower(overwrite("gelu"));
+const KindRegistration swish_kind =
+    in_place("SwishInplace").late_types(LateTypes::kFloats).lower(overwrite("silu"));
 
 // The other operand broadcasts to the one that is overwritten, never the other way round.
 auto overwrite_side(std::string kind, int side) {

@@ -31,6 +31,7 @@ const KindRegistration matmul = define_kind("MatMul")
                                     .id("ai.onnx", 9)
                                     .gradients({{0, "LhsGrad", {in(1)}}, {1, "RhsGrad", {in(0)}}})
                                     .refuses_gradient_where(is_of_float8)
+                                    .late_types(LateTypes::kLikeFirst)
                                     .lower(product);
 
 }  // namespace

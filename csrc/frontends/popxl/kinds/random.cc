@@ -59,8 +59,12 @@ void modify_seed(LowerCall& c) {
 }
 
 const KindRegistration kinds[] = {
-    define_kind("Dropout").id("ai.onnx", 10).gradient({in(1)}).lower(dropout),
-    define_kind("ShapedDropout").graphcore().gradient({in(1)}).lower(shaped_dropout),
+    define_kind("Dropout").id("ai.onnx", 10).late_types(LateTypes::kFloats).gradient({in(1)}).lower(dropout),
+    define_kind("ShapedDropout")
+        .graphcore()
+        .late_types(LateTypes::kFloats)
+        .gradient({in(1)})
+        .lower(shaped_dropout),
     define_kind("RandomUniform").id("ai.onnx", 1).lower(uniform),
     define_kind("RandomNormal").id("ai.onnx", 1).lower(normal),
     define_kind("ModifyRandomSeed").graphcore().lower(modify_seed),

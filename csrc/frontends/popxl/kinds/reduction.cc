@@ -39,13 +39,16 @@ Shape result_shape(const Attributes& attributes, const Shape& shape) {
 }
 // Infers the types of reductions that lower to many ops of the IR. Building those ops for their types alone would take
 // longer than the rest of the inference.
+void infer_reduction(InferCall& c) {
+  c.set_output(0, {c.input(0).dtype, result_shape(c.attributes(), c.input(0).shape), {}});
+}
 void infer_float_reduction(InferCall& c) {
   const TensorInfo& x = c.input(0);
   const std::optional<DType> dtype = on_device(x.dtype);
   if (dtype != DType::kF32 && dtype != DType::kF16)
     throw Error(ErrorCode::kTypeMismatch, fmt::format("dtype mismatch: {} takes float32 and float16, not {}",
                                                       c.op().kind().type, to_string(x)));
-  c.set_output(0, {x.dtype, result_shape(c.attributes(), x.shape), {}});
+  infer_reduction(c);
 }
 
 auto to_ir(std::string kind) {
@@ -110,8 +113,9 @@ void log_sum_gradient(LowerCall& c) {
   c.set_gradient(0, c.expand(c.cast(with_kept_dims(c, dx, x.shape), x.dtype), x.shape));
 }
 const KindRegistration log_sum_kind = define_kind("ReduceLogSum")
+                                          .late_types(LateTypes::kFloats)
                                           .gradient({out(0)})
-                                          .infer(infer_float_reduction)
+                                          .infer(infer_reduction)
                                           .lower([](LowerCall& c) {
                                             ir::Value* sum = reduced(c, "reduce_sum", widened(c, c.input(0)));
                                             c.set_output(0, c.cast(c.build("log", {sum}), c.type(0).dtype));
@@ -138,8 +142,9 @@ void log_sum_exp_gradient(LowerCall& c) {
   c.set_gradient(0, c.cast(dx, c.forward_input_type(0).dtype));
 }
 const KindRegistration log_sum_exp_kind = define_kind("ReduceLogSumExp")
+                                              .late_types(LateTypes::kFloats)
                                               .gradient({in(0), out(0)})
-                                              .infer(infer_float_reduction)
+                                              .infer(infer_reduction)
                                               .lower(log_sum_exp)
                                               .lower_gradient(log_sum_exp_gradient);
 

@@ -137,9 +137,10 @@ const KindRegistration histogram_kind = define_kind("Histogram").graphcore().low
   c.set_output(0, c.cast(counts, DType::kU32));
 });
 
-const KindRegistration lamb_square_kind = define_kind("LambSquare").graphcore().lower([](LowerCall& c) {
-  c.set_output(0, c.build("square_sum", {c.input(0)}));
-});
+const KindRegistration lamb_square_kind =
+    define_kind("LambSquare").graphcore().late_types(LateTypes::kFloats).lower([](LowerCall& c) {
+      c.set_output(0, c.build("square_sum", {c.input(0)}));
+    });
 
 // Over all axes from `axis` to the last, as one.
 Shape softmax_rows(const LowerCall& c, const Shape& shape) {
@@ -153,6 +154,7 @@ const KindRegistration softmax_kind =
     define_kind("Softmax")
         .id("ai.onnx", 11)
         .gradient({out(0)})
+        .late_types(LateTypes::kFloats)
         .lower([](LowerCall& c) {
           const Shape& shape = c.shape(0);
           const Shape rows = softmax_rows(c, shape);
