@@ -241,3 +241,97 @@ def test_code_is_not_copied(ir):
 
     with pytest.raises(NotImplementedError):
         code_copy(ir.main_graph, "executable", "executable")
+
+
+def on_ipu_1(ir, w, by_reference=False):
+    """A graph of one input whose op stands on IPU 1."""
+
+    def by_value(w):
+        with popxl.ipu(1):
+            return w + 1
+
+    def in_place(w: popxl.TensorByRef):
+        with popxl.ipu(1):
+            ops.add_(w, w)
+            return w + 1
+
+    return ir.create_graph(in_place if by_reference else by_value, w.spec)
+
+
+def through(ir, w, run):
+    return ir.create_graph(lambda w: run(w), w.spec)
+
+
+def called(ir, w):
+    return ops.call_with_info(on_ipu_1(ir, w), w).outputs
+
+
+def called_by_reference(ir, w):
+    return ops.call_with_info(on_ipu_1(ir, w, True), w).outputs
+
+
+def repeated(ir, w):
+    return ops.repeat_with_info(on_ipu_1(ir, w), 2, w).outputs
+
+
+def nested(ir, w):
+    inner = on_ipu_1(ir, w)
+    return ops.call_with_info(through(ir, w, lambda w: ops.call(inner, w)), w).outputs
+
+
+def repeated_in_a_call(ir, w):
+    inner = on_ipu_1(ir, w)
+    outer = through(ir, w, lambda w: ops.repeat(inner, 2, w))
+    assert outer.inputs[0].ipu == 1  # before there is a call site
+    outputs = ops.call_with_info(outer, w).outputs
+    assert outer.inputs[0].ipu == 1  # and then
+    return outputs
+
+
+def in_a_branch(ir, w):
+    condition = popxl.variable(True)
+    return ops.conditional_with_info(condition, on_ipu_1(ir, w), on_ipu_1(ir, w), [w], [w]).outputs
+
+
+def in_one_branch(ir, w):
+    condition, other = popxl.variable(False), ir.create_graph(lambda: popxl.constant(np.zeros(2, np.float32)))
+    return ops.conditional_with_info(condition, other, on_ipu_1(ir, w), [], [w]).outputs
+
+
+def nested_in_a_branch(ir, w):
+    inner = on_ipu_1(ir, w)
+    outer = through(ir, w, lambda w: ops.call(inner, w))
+    return ops.conditional_with_info(popxl.variable(True), outer, outer, [w], [w]).outputs
+
+
+PLACED = [
+    called,
+    called_by_reference,
+    repeated,
+    nested,
+    repeated_in_a_call,
+    in_a_branch,
+    in_one_branch,
+    nested_in_a_branch,
+]
+
+
+@pytest.mark.shows("popxl.Tensor.ipu")
+@pytest.mark.parametrize("program", PLACED)
+@pytest.mark.parametrize("reads_first", [False, True])
+def test_the_callee_says_where_a_variable_lies(program, reads_first):
+    """Its call site stands on another IPU."""
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        with popxl.ipu(1):
+            w = popxl.variable(np.ones(2, np.float32), name="w")
+            if reads_first:
+                ops.relu(w)
+        with popxl.ipu(0):
+            (y,) = program(ir, w)
+        assert w.ipu == 1
+        if program is not in_one_branch:
+            assert y.ipu == 1
+            with popxl.ipu(1):
+                assert (y + w).ipu == 1
+    popxl.Session(ir, "ipu_model")

@@ -20,6 +20,9 @@
 
 namespace ipu::popxl {
 
+// The number, if an IPU can have it. Error(kInvalidIr).
+int64_t checked_ipu(int64_t number);
+
 class ModuleMaker {
  public:
   explicit ModuleMaker(const Program& program);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "frontends/popxl/op_kind.h"
 
@@ -27,11 +28,15 @@ Place place_of_op(const Op& op, bool as_reader, int index) {
 
 bool runs_graphs(const Op& op) { return !op.callees.empty(); }
 
-// Walks from a tensor to an op that has a place: producers first, into and out of called graphs. Each tensor once.
+// From where a walk comes to a tensor: from the graph that calls its graph, or not.
+enum class From : uint8_t { kInside, kCaller };
+
+// Walks from a tensor to an op that has a place: producers first, then call sites, then readers. Of an op that runs a graph the
+// graph is asked first, for what it does with the value itself, not for where it is called.
 class Walk {
  public:
-  std::optional<Place> find(const Tensor& tensor) {
-    if (!seen_.insert(&tensor).second) return std::nullopt;
+  std::optional<Place> find(const Tensor& tensor, From from = From::kInside) {
+    if (!seen_.emplace(&tensor, from).second) return std::nullopt;
     if (const Op* producer = tensor.producer(); producer != nullptr) {
       if (runs_graphs(*producer))
         if (const Tensor* output = inner_output(*producer, tensor.producer_output()); output != nullptr)
@@ -40,12 +45,13 @@ class Walk {
         return place_of_op(*producer, false, tensor.producer_output());
     }
     const auto& inputs = tensor.graph().inputs;
-    if (const auto at = std::find(inputs.begin(), inputs.end(), &tensor); at != inputs.end())
+    if (const auto at = std::find(inputs.begin(), inputs.end(), &tensor);
+        at != inputs.end() && from == From::kInside)
       if (auto place = at_call_sites(tensor.graph(), static_cast<int>(at - inputs.begin()))) return place;
     for (const Tensor::Use& use : tensor.uses()) {
       if (runs_graphs(*use.op)) {
         if (const Tensor* input = inner_input(*use.op, use.input); input != nullptr)
-          if (auto place = find(*input)) return place;
+          if (auto place = find(*input, From::kCaller)) return place;
       }
       if (use.op->settings.ipu || use.op->kind().type == "IpuCopy")
         return place_of_op(*use.op, true, use.input);
@@ -97,7 +103,7 @@ class Walk {
     return nullptr;
   }
 
-  std::set<const Tensor*> seen_;
+  std::set<std::pair<const Tensor*, From>> seen_;
 };
 
 }  // namespace

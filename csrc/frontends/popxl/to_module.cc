@@ -8,6 +8,7 @@
 #include "frontends/popxl/lower_gradient.h"
 #include "frontends/popxl/module_maker.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/placement.h"
 #include "ir/structure.h"
 #include "support/error.h"
 
@@ -16,7 +17,20 @@ namespace {
 
 [[noreturn]] void invalid(std::string text) { throw Error(ErrorCode::kInvalidIr, std::move(text)); }
 
+// The IPU of a variable is that of what computes with it, also in graphs that other IPUs call.
+std::optional<int64_t> home_of(const Tensor& tensor) {
+  return tensor.type == TensorType::kVariable ? place_of(tensor).ipu : std::nullopt;
+}
+
 }  // namespace
+
+int64_t checked_ipu(int64_t number) {
+  constexpr int64_t kMost = 4096;
+  if (number < 0 || number >= kMost)
+    invalid(
+        fmt::format("no such IPU: {}; the IPUs of a replica have numbers from 0 to {}", number, kMost - 1));
+  return number;
+}
 
 std::unique_ptr<ir::Module> to_module(const Program& program) { return ModuleMaker(program).make(); }
 
@@ -198,7 +212,12 @@ ir::Value* ModuleMaker::value_of(Scope& scope, const Tensor& tensor) {
     ir::Variable& variable = variable_of(tensor);
     scope.read[&tensor] = &variable;
     scope.memory[&tensor] = {&tensor};
-    return scope.values[&tensor] = scope.builder.read_variable(variable);
+    const std::optional<int> reader = scope.builder.settings.ipu;
+    if (const std::optional<int64_t> home = home_of(tensor))
+      scope.builder.settings.ipu = static_cast<int>(checked_ipu(*home));
+    ir::Value* value = scope.builder.read_variable(variable);
+    scope.builder.settings.ipu = reader;
+    return scope.values[&tensor] = value;
   }
   invalid(fmt::format("tensor without a value: '{}' of {} is read, and no op makes it", tensor.id(),
                       described(scope.graph)));
@@ -336,6 +355,8 @@ void ModuleMaker::assign_variables(Scope& scope) {
     if (is_entry_context(scope.context)) scope.builder.settings.context = ir::Context::kWeightTransfer;
     ir::Op* assign = scope.builder.create(ir::kind::kVariableAssign, {scope.values.at(tensor)},
                                           {{"variable", Symbol{variable->name}}}, {});
+    if (const std::optional<int64_t> home = home_of(*tensor))
+      assign->settings.ipu = static_cast<int>(checked_ipu(*home));
     std::set<const Op*> seen;
     for (const Op* op : written->second) {
       if (!seen.insert(op).second) continue;
