@@ -159,7 +159,7 @@ class ReplicaGrouping:
                 grouping = ReplicaGrouping._from_stride(self._ir, stride, s)
                 if grouping._refines(self):
                     return grouping
-        raise AssertionError("single replicas refine every grouping")
+        return ReplicaGrouping._from_stride(self._ir, 1, 1)
 
     def _refines(self, other: "ReplicaGrouping") -> bool:
         return all(len({other._assignment[r] for r in m}) == 1 for m in _members(self._assignment))

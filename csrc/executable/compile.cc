@@ -19,7 +19,6 @@
 namespace ipu::executable {
 namespace {
 
-constexpr int kMaxIpusPerProcess = 64;
 constexpr int64_t kMaxPrintedConstant = 256;  // elements; larger ones appear by hash
 
 // IPUs of one replica: the distinct ones in use or the highest number plus one, whichever is more.
@@ -66,12 +65,12 @@ void refuse_what_has_no_code(const ir::Module& module) {
 void check_ipu_count(int per_replica, const CompileOptions& options) {
   const int specified = per_replica * options.replicas, rounded = rounded_up(specified);
   const std::string count = counted(specified, per_replica, options);
-  if (specified > kMaxIpusPerProcess)
+  if (specified > options.most_ipus)
     throw Error(
         ErrorCode::kIpuCountNotPowerOfTwo,
         fmt::format("too many IPUs for one process: {}, one process can use {}. "
                     "Distributed execution is required: run several processes with Options.Distributed.",
-                    count, kMaxIpusPerProcess));
+                    count, options.most_ipus));
   if (options.any_ipu_count) return;
   if (rounded != specified && !options.auto_round_num_ipus)
     throw Error(ErrorCode::kIpuCountNotPowerOfTwo,

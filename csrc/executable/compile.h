@@ -20,6 +20,7 @@ struct CompileOptions {
   ReplicaGrouping input_groups{1, 1};  // replicas of a group are fed the same inputs
   bool auto_round_num_ipus = false;    // else Error(kIpuCountNotPowerOfTwo)
   bool any_ipu_count = false;          // models and offline targets: no rounding
+  int most_ipus = 64;                  // of this process
   passes::Verify verify = passes::Verify::kEnds;                     // where IPU_VERIFY does not say
   passes::HostLimits host = passes::HostLimits::from_environment();  // of this computer; Error(kEnvironment)
 };

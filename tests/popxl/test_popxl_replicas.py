@@ -128,6 +128,37 @@ def test_memory_maps_of_groupings_that_are_not_constant_are_copied(tmp_path, cap
     assert v._memmap_arr is None and "copied" in capfd.readouterr().err
 
 
+EQUAL_GROUPS = [[0, 1, 2, 3, 1, 2, 3, 0], [0, 1, 2, 3, 1, 2, 0, 3], [0, 1, 2, 3, 0, 1, 3, 2], [0, 1, 1, 2, 2, 0, 3, 3]]
+
+
+@pytest.mark.parametrize("assignment", EQUAL_GROUPS)
+def test_groups_without_a_stride_are_single_replicas_on_the_device(assignment):
+    ir = popxl.Ir(replication=8)
+    grouping = ir.replica_grouping_from_assignments(assignment)
+    assert grouping.const_rg.assignment == list(range(8)) and grouping.to_device_map == assignment
+    assert grouping.to_host_map == [assignment.index(g) for g in range(4)]
+    with ir.main_graph, popxl.in_sequence():
+        v = popxl.variable(np.arange(4, dtype=np.float32), replica_grouping=grouping)
+        out = popxl.d2h_stream((), popxl.float32)
+        ops.host_store(out, v + 0)
+        v += 1
+    with popxl.Session(ir, "ipu_model") as s:
+        assert s.run()[out].tolist() == assignment and s.get_tensor_data(v).tolist() == [1, 2, 3, 4]
+        s.write_variable_data(v, np.array([5, 6, 7, 8], np.float32))
+        assert s.run()[out].tolist() == [5 + g for g in assignment]
+
+
+@pytest.mark.parametrize("replicas", [128, 256])
+def test_a_model_of_an_ipu_runs_256_replicas(replicas):
+    ir = popxl.Ir(replication=replicas)
+    with ir.main_graph:
+        v = popxl.variable(np.arange(replicas, dtype=np.float32), replica_grouping=ir.replica_grouping(group_size=1))
+        out = popxl.d2h_stream((), popxl.float32)
+        ops.host_store(out, v)
+    with popxl.Session(ir, "ipu_model") as s:
+        assert s.run()[out].tolist() == list(range(replicas))
+
+
 def test_many_replicas():
     ir = popxl.Ir(replication=64)
     with ir.main_graph:

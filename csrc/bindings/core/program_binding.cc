@@ -67,6 +67,7 @@ std::unique_ptr<CoreSession> compile(Program& p, const std::string& cache_folder
   options.any_ipu_count = model;
   executable::CacheOptions cache;
   cache.directory = cache_folder;
+  if (model) options.most_ipus = 1024;  // 256 replicas of four
   cache.suffix = ".popef";
   cache.version = "popxl";
   cache.front_end = key;
