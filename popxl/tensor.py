@@ -428,8 +428,8 @@ class TensorSpec(Mapping):
     __slots__ = ("_items",)
     _items: dict[str, Any]
 
-    def __init__(self, shape: Iterable[int], dtype: dtype_class, meta_shape: Iterable[int] = ()) -> None:
-        self._items = {"shape": tuple(shape), "dtype": dtype, "meta_shape": tuple(meta_shape)}
+    def __init__(self, shape: Iterable[int], dtype: dtype_class, meta_shape: Optional[Iterable[int]] = ()) -> None:
+        self._items = {"shape": tuple(shape), "dtype": dtype, "meta_shape": tuple(meta_shape or ())}
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -225,7 +225,7 @@ _DEFAULTS: dict[str, Any] = {
     "enablePipelining": False,
     "createImplicitPipeliningFwdOnlyProgram": False,
     "stashAllTensorsInferencePipeline": False,
-    "numIOTiles": NumIOTiles,
+    "numIOTiles": 0,
     "enableExplicitMainLoops": False,
     "enableEfficientOverlapIOTopoCons": False,
     "executionPhaseSettings": ExecutionPhaseSettings,
@@ -275,7 +275,7 @@ class SessionOptions:
         if name not in self._values:
             raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
         if name == "numIOTiles":
-            value = NumIOTiles(int(value))
+            value = int(value)
         elif name in _ELEMENTS:
             value = elements(name, type(_DEFAULTS[name]), _ELEMENTS[name], value)
         elif name in _VALUES:

@@ -290,3 +290,19 @@ def test_reading_a_removed_tensor_is_a_popart_exception(read):
     core.removeIsolatedTensors()
     with pytest.raises(popart.popart_exception, match="was removed"):
         read(result)
+
+
+def test_a_spec_without_a_meta_shape_is_not_sharded(ir):
+    spec = popxl.TensorSpec((2,), popxl.float32, None)
+    assert not spec.meta_shape
+    graph = ir.create_graph(lambda x: x + 1, spec)
+    assert graph.inputs[0].shape == (2,) and not graph.inputs[0].meta_shape
+
+
+def test_the_number_of_io_tiles_is_an_int(ir):
+    for options in (ir._pb_ir.getSessionOptions(), popart.SessionOptions()):
+        assert type(options.numIOTiles) is int and options.numIOTiles == 0
+        options.numIOTiles = 32
+        assert type(options.numIOTiles) is int and not options.numIOTiles < 1 and options.numIOTiles + 1 == 33
+        options.numIOTiles = popart.NumIOTiles(64)
+        assert type(options.numIOTiles) is int and options.numIOTiles == 64

@@ -51,7 +51,7 @@ def check_options(options: SessionOptions, flow: DataFlow, device: Any, is_train
 
 def check_device(options: SessionOptions, device: Any) -> None:
     """Checks what is refused when a program is lowered. Raises popart_exception."""
-    tiles = int(options.numIOTiles)
+    tiles = options.numIOTiles
     if tiles and (tiles % 2 or not _FEWEST_IO_TILES <= tiles < device.tilesPerIPU):
         raise popart_exception(
             f"numIOTiles is {tiles}: it must be 0, or an even number from {_FEWEST_IO_TILES} to {device.tilesPerIPU - 1}, less "
@@ -234,9 +234,9 @@ def _check_loops(options: SessionOptions) -> None:
         raise popart_exception(
             "enableExplicitMainLoops is True and useHostCopyOps is False; call enableExplicitIR(True), which sets both"
         )
-    if int(options.numIOTiles) and options.virtualGraphMode is VirtualGraphMode["Off"]:
+    if options.numIOTiles and options.virtualGraphMode is VirtualGraphMode["Off"]:
         raise popart_exception(
-            f"numIOTiles is {int(options.numIOTiles)} and virtualGraphMode is Off; set it to VirtualGraphMode.Auto or Manual"
+            f"numIOTiles is {options.numIOTiles} and virtualGraphMode is Off; set it to VirtualGraphMode.Auto or Manual"
         )
     if options.defaultBufferingDepth < 1:
         raise popart_exception(f"defaultBufferingDepth is {options.defaultBufferingDepth}: it must be at least 1")
@@ -271,7 +271,7 @@ def _check_locations(options: SessionOptions) -> None:
         f"tensorLocationSettingsOverride['{id}']": place for id, place in options.tensorLocationSettingsOverride.items()
     }
     for name, location in places.items():
-        if TileSet["IO"] in (location.loadTileSet, location.storageTileSet) and not int(options.numIOTiles):
+        if TileSet["IO"] in (location.loadTileSet, location.storageTileSet) and not options.numIOTiles:
             raise popart_exception(
                 f"{name} asks for TileSet.IO and numIOTiles is 0; set it to {_FEWEST_IO_TILES} or more, or use TileSet.Compute"
             )
@@ -283,7 +283,7 @@ def _check_anchors(options: SessionOptions, flow: DataFlow) -> None:
 
 
 def _check_exchange(options: SessionOptions, what: str, tiles: Any, strategy: Any) -> None:
-    if tiles is TileSet["IO"] and not int(options.numIOTiles):
+    if tiles is TileSet["IO"] and not options.numIOTiles:
         raise popart_exception(
             f"{what} is on TileSet.IO and numIOTiles is 0; set it to {_FEWEST_IO_TILES} or more, or use TileSet.Compute"
         )

@@ -73,7 +73,7 @@ def native_settings(
         "stochastic_rounding": options.enableStochasticRounding,
         "half_products": options.partialsTypeMatMuls.lower() == "half",
         "half_convolutions": options.convolutionOptions.get("partialsType", "") == "half",
-        "io_tiles": int(options.numIOTiles),
+        "io_tiles": options.numIOTiles,
         "prefetch_depth": max(
             [options.defaultBufferingDepth, *(options.bufferingDepthMap.get(id, 1) for id in exchange)]
         ),
@@ -129,7 +129,7 @@ def _exchange(options: SessionOptions, what: str, strategy: Any, returns_all: bo
         return strategy
     if options.enablePipelining:
         reason = "enablePipelining is True"
-    elif not int(options.numIOTiles):
+    elif not options.numIOTiles:
         reason = "numIOTiles is 0"
     elif not returns_all:
         reason = "only some of its values are returned"
