@@ -49,4 +49,6 @@ def record_op(ir: Any, op: int, inputs: list[Any], outputs: Iterable[int]) -> No
         record("popart", {"category": "tensor", "api": api, "tensorId": tensor_id}, tensor_id, location=where)
     values = {"api": api, "category": "op", "inputs": [t.id for t in inputs], "outputs": ids}
     call = record("popxl", values, api, location=where)
-    record("popart", {"category": "op", "opid": program.op_type(op)}, program.op_setting(op, "name"), call, where)
+    domain, kind, version = program.op_identifier(op)
+    core = {"category": "op", "opid": f"{domain}.{kind}:{version}", "instanceId": op}
+    record("popart", core, program.op_setting(op, "name"), call, where)

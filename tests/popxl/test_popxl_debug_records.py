@@ -40,3 +40,18 @@ def test_nothing_is_written_without_being_asked(tmp_path):
     popart.initializePoplarDebugInfo(str(tmp_path / "d.json"), "json")
     popart.closePoplarDebugInfo()
     assert json.loads((tmp_path / "d.json").read_text())["contexts"] == []
+
+
+def test_the_record_of_an_op_names_its_identifier_and_number(tmp_path):
+    path = tmp_path / "debug.json"
+    popart.initializePoplarDebugInfo(str(path), "json")
+    ir = popxl.Ir()
+    with ir.main_graph:
+        c = popxl.variable(1.0) + popxl.variable(2.0)
+    popart.closePoplarDebugInfo()
+    data = json.loads(path.read_text())
+    core = data["contexts"][-1]
+    opid = core["opid"]
+    assert (data["stringTable"][opid] if isinstance(opid, int) else opid) == "ai.onnx.Add:6"
+    assert core["instanceId"] == c._pb_tensor.getProducer().id == 100
+    assert core["parentId"] == data["contexts"][-2]["id"]
