@@ -134,7 +134,8 @@ program::Program lower(const ir::Module& module, const LowerOptions& options) {
   out.processes = options.processes;
   out.input_groups = options.input_groups;
   out.entry_points = entry_points_of(module);
-  IPU_CHECK(!out.entry_points.empty(), "the module has no entry point");
+  if (out.entry_points.empty())
+    throw Error(ErrorCode::kInvalidIr, "no entry point: the module says of no graph that a run begins there");
   std::vector<const ir::Graph*> entries;
   for (const std::string& name : out.entry_points) {
     const std::string& graph_name = module.entry_points.at(name);

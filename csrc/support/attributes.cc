@@ -103,9 +103,10 @@ const Attribute* Attributes::find(std::string_view name) const {
 template <typename T>
 const T& Attributes::get(std::string_view name, const char* kind) const {
   const Attribute* value = find(name);
-  IPU_CHECK(value != nullptr, fmt::format("attribute '{}' is missing", name));
+  if (value == nullptr) throw Error(ErrorCode::kInvalidIr, fmt::format("missing attribute: '{}'", name));
   const T* typed = std::get_if<T>(value);
-  IPU_CHECK(typed != nullptr, fmt::format("attribute '{}' is not {}", name, kind));
+  if (typed == nullptr)
+    throw Error(ErrorCode::kInvalidIr, fmt::format("invalid attribute: '{}' is not {}", name, kind));
   return *typed;
 }
 

@@ -305,3 +305,24 @@ def test_dot_files(ir, tmp_path, monkeypatch):
     second = popxl.Ir()
     second.dot_checkpoint("Mine", str(tmp_path / "none"))
     assert os.listdir(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("end", ["input", "output"])
+def test_removing_at_or_past_the_end_removes_the_last_one(ir, end):
+    """Programs note the places of several outputs and remove one after the other without correcting the places."""
+    graph = ir.create_empty_graph("g")
+    with graph:
+        for i in range(4):
+            popxl.graph_output(popxl.graph_input((1,), popxl.float32, name=f"x{i}"))
+    core = graph._pb_graph
+    remove = core.removeInput if end == "input" else core.removeOutput
+    for place in (1, 2, 3):
+        remove(place)
+    assert [t.name for t in (graph.inputs if end == "input" else graph.outputs)] == ["x0"]
+    with pytest.raises(popart.popart_exception, match="'y' is no"):
+        remove("y")
+    with pytest.raises(popart.popart_exception, match=f"no such {end}.*: -1 of graph 'g_subgraph.*which has 1"):
+        remove(-1)
+    remove(10**9)
+    with pytest.raises(popart.popart_exception, match=f"no such {end}.*: 0 of graph.*which has 0"):
+        remove(0)

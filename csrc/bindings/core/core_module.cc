@@ -83,6 +83,20 @@ void translate(std::exception_ptr pointer) {
     if (pointer) std::rethrow_exception(pointer);
   } catch (const Error& e) {
     if (PyErr_Occurred() == nullptr) PyErr_SetString(core_error_class(), e.message().c_str());
+  } catch (const py::cast_error&) {
+    PyErr_SetString(
+        PyExc_TypeError,
+        "wrong kind of value: an argument, or something in it, is of another type than the call takes");
+  } catch (const py::builtin_exception&) {
+    throw;
+  } catch (const py::error_already_set&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "out of host memory");
+  } catch (const std::length_error&) {
+    PyErr_SetString(PyExc_MemoryError, "out of host memory: more elements than can be");
+  } catch (const std::exception& e) {
+    PyErr_SetString(core_error_class(), fmt::format("internal error [IPU-E0]: {}", e.what()).c_str());
   }
 }
 
@@ -171,6 +185,11 @@ PYBIND11_MODULE(_native, m) {
           "The IR as the machine runs it, the same on every computer: ops whole, planned recomputation carried out, "
           "stages, rings and copies between IPUs.")
       .def("program_text", [](CoreSession& s) { return s.session().program_text(); });
+  py::class_<python::WaitLock>(
+      m, "WaitLock", "A lock, which its holder may take again. Error instead of a wait without end.",
+      py::module_local())
+      .def(py::init<std::string>(), py::arg("what"))
+      .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
   bind_interpreter(m);
   bind_program(m);
   bind_executable_files(m);
@@ -185,11 +204,6 @@ PYBIND11_MODULE(_native, m) {
       "IPUs of the system that is attached to this process.");
   m.def("importers", [](const std::string& domain) {
     py::list list;
-  py::class_<python::WaitLock>(
-      m, "WaitLock", "A lock, which its holder may take again. Error instead of a wait without end.",
-      py::module_local())
-      .def(py::init<std::string>(), py::arg("what"))
-      .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
     for (const ops::Importer* importer : ops::all_importers())
       if (importer->domain == ops::canonical_domain(domain) &&
           std::holds_alternative<ops::NodeImporter>(importer->import))

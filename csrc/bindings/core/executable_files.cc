@@ -32,6 +32,12 @@ void save(const CoreSession* session, const std::string& path,
     const auto& [dtype, array] = typed;
     if ((array.flags() & py::array::c_style) == 0)
       throw Error(ErrorCode::kTypeMismatch, "array " + name + " is not C-contiguous");
+    if (const int64_t width = executable::file_dtype_bytes(dtype); width != array.itemsize())
+      throw Error(ErrorCode::kTypeMismatch, "array " + name + " has elements of " +
+                                                std::to_string(array.itemsize()) +
+                                                " bytes, and safetensors' " +
+                                                (width == 0 ? "types do not include '" + dtype + "'"
+                                                            : dtype + " has " + std::to_string(width)));
     const auto* data = static_cast<const std::byte*>(array.data());
     writer.add(kArray + name, {dtype, shape_of(array), {data, data + array.nbytes()}});
   }

@@ -1,5 +1,7 @@
 #include "bindings/core/program_binding.h"
 
+#include <fmt/core.h>
+
 #include <optional>
 
 #include "bindings/core/core_session.h"
@@ -65,9 +67,9 @@ std::unique_ptr<CoreSession> compile(Program& p, const std::string& cache_folder
   options.processes = static_cast<int>(p.processes);
   options.auto_round_num_ipus = !model;
   options.any_ipu_count = model;
+  if (model) options.most_ipus = 1024;  // 256 replicas of four
   executable::CacheOptions cache;
   cache.directory = cache_folder;
-  if (model) options.most_ipus = 1024;  // 256 replicas of four
   cache.suffix = ".popef";
   cache.version = "popxl";
   cache.front_end = key;
@@ -75,6 +77,15 @@ std::unique_ptr<CoreSession> compile(Program& p, const std::string& cache_folder
   runtime::RunSettings run;
   run.device.ipu_model = model;
   return compiled([&] { return std::move(module); }, options, cache, run);
+}
+
+// More cannot be: other errors say what a device takes.
+int64_t counted(const char* what, int64_t value) {
+  constexpr int64_t kMost = 1 << 20;
+  if (value < 1 || value > kMost)
+    throw Error(ErrorCode::kOption,
+                fmt::format("number out of range: {} {}; it is 1 to {}", value, what, kMost));
+  return value;
 }
 
 void bind_whole(ProgramClass& c) {
@@ -109,8 +120,12 @@ void bind_program(py::module_& m) {
   ProgramClass c(m, "Program", "A program of PopXL: graphs, tensors and ops by number.");
   c.def(py::init<>())
       .def_property_readonly("id", &Program::id)
-      .def_readwrite("replicas", &Program::replicas)
-      .def_readwrite("processes", &Program::processes)
+      .def_property(
+          "replicas", [](const Program& p) { return p.replicas; },
+          [](Program& p, int64_t value) { p.replicas = counted("replicas", value); })
+      .def_property(
+          "processes", [](const Program& p) { return p.processes; },
+          [](Program& p, int64_t value) { p.processes = counted("processes", value); })
       .def_readwrite("checks_scales", &Program::checks_scales);
   bind_graphs(c);
   bind_tensors(c);

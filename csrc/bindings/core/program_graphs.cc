@@ -1,6 +1,8 @@
 // Graphs of a program, by number.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "bindings/core/program_values.h"
 #include "support/error.h"
 
@@ -9,6 +11,21 @@ namespace ipu::bindings {
 using px::Graph;
 using px::Program;
 using px::Tensor;
+
+namespace {
+
+// Where element i stands; at or past the end: the last one, as PopART has it. Programs remove several in ascending order
+// without correcting their places.
+std::vector<Tensor*>::iterator place_or_last(const Graph& graph, std::vector<Tensor*>& tensors, int64_t i,
+                                             const char* what) {
+  const std::ptrdiff_t count = std::ssize(tensors);
+  if (i < 0 || count == 0)
+    throw Error(ErrorCode::kInvalidIr,
+                fmt::format("no such {}: {} of {}, which has {}", what, i, described(graph), count));
+  return tensors.begin() + std::min<std::ptrdiff_t>(i, count - 1);
+}
+
+}  // namespace
 
 void bind_graphs(ProgramClass& c) {
   c.def("create_graph", [](Program& p, const std::string& id) { return p.create_graph(id).number(); })
@@ -86,16 +103,16 @@ void bind_graphs(ProgramClass& c) {
           },
           py::arg("graph"), py::arg("tensor"), py::arg("index") = -1, py::arg("overwrite") = false)
       .def("remove_input",
-           [](Program& p, int g, size_t i) {
+           [](Program& p, int g, int64_t i) {
              Graph& graph = p.graph_of_number(g);
-             graph.by_reference.erase(graph.inputs.at(i));
-             graph.inputs.erase(graph.inputs.begin() + static_cast<std::ptrdiff_t>(i));
+             const auto at = place_or_last(graph, graph.inputs, i, "input");
+             graph.by_reference.erase(*at);
+             graph.inputs.erase(at);
            })
       .def("remove_output",
-           [](Program& p, int g, size_t i) {
+           [](Program& p, int g, int64_t i) {
              Graph& graph = p.graph_of_number(g);
-             graph.outputs.at(i);
-             graph.outputs.erase(graph.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+             graph.outputs.erase(place_or_last(graph, graph.outputs, i, "output"));
            })
       .def("by_reference", [](Program& p, int g) { return numbers(p.graph_of_number(g).by_reference); })
       .def("set_by_reference",

@@ -17,13 +17,25 @@ using px::Tensor;
 
 namespace {
 
+px::ExecutionContext context_of(const py::handle& number) {
+  return member_of<px::ExecutionContext>(number.cast<int>(), px::ExecutionContext::kSubgraph,
+                                         "execution context");
+}
+px::TileSet tile_set_of(const py::handle& number) {
+  return member_of<px::TileSet>(number.cast<int>(), px::TileSet::kIo, "tile set");
+}
+
 // (name, ipu or None, execution context, tile set, file, line)
 px::OpSettings settings_of(const py::tuple& values) {
+  constexpr size_t kCount = 6;
+  if (values.size() != kCount)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("wrong kind of data: settings are {} values, not {}", kCount, values.size()));
   px::OpSettings settings;
   settings.name = values[0].cast<std::string>();
   if (!values[1].is_none()) settings.ipu = values[1].cast<int64_t>();
-  settings.context = static_cast<px::ExecutionContext>(values[2].cast<int>());
-  settings.tile_set = static_cast<px::TileSet>(values[3].cast<int>());
+  settings.context = context_of(values[2]);
+  settings.tile_set = tile_set_of(values[3]);
   if (const auto file = values[4].cast<std::string>(); !file.empty())
     settings.location =
         std::make_shared<const ir::LocationData>(ir::LocationData{file, values[5].cast<int>(), {}});
@@ -89,9 +101,9 @@ void set_setting(px::OpSettings& s, const std::string& name, const py::object& v
   else if (name == "ipu")
     s.ipu = value.cast<std::optional<int64_t>>();
   else if (name == "context")
-    s.context = static_cast<px::ExecutionContext>(value.cast<int>());
+    s.context = context_of(value);
   else if (name == "tile_set")
-    s.tile_set = static_cast<px::TileSet>(value.cast<int>());
+    s.tile_set = tile_set_of(value);
   else if (name == "pipeline_stage")
     s.pipeline_stage = value.cast<std::optional<int64_t>>();
   else if (name == "execution_phase")

@@ -18,6 +18,10 @@ using px::Tensor;
 
 namespace {
 
+px::TensorType tensor_type_of(int number) {
+  return member_of<px::TensorType>(number, px::TensorType::kVariable, "tensor type");
+}
+
 px::VariableSettings variable_settings(int64_t stride, int64_t size, std::vector<int64_t> assignment,
                                        bool all_replicas, int64_t shard_over, int remote_buffer,
                                        int64_t remote_entry) {
@@ -31,8 +35,7 @@ void bind_tensors(ProgramClass& c) {
        "create_tensor",
        [](Program& p, int g, const std::string& id, int type, int dtype, Shape shape, Shape meta) {
          return p.graph_of_number(g)
-             .create_tensor(id, info_of(dtype, std::move(shape), std::move(meta)),
-                            static_cast<px::TensorType>(type))
+             .create_tensor(id, info_of(dtype, std::move(shape), std::move(meta)), tensor_type_of(type))
              .number();
        },
        py::arg("graph"), py::arg("id"), py::arg("type"), py::arg("dtype"), py::arg("shape"),
@@ -77,6 +80,7 @@ void bind_tensors(ProgramClass& c) {
            })
       .def("add_constant",
            [](Program& p, int g, const std::string& id, int dtype, const py::array& array) {
+             dtype_of(array.dtype(), "constant '" + id + "'");
              px::TensorInfo info = info_of(dtype, shape_of(array), {});
              const std::optional<DType> device = px::on_device(info.dtype);
              if (!device)
@@ -110,9 +114,7 @@ void bind_tensors(ProgramClass& c) {
           py::arg("tensor"), py::arg("dtype"), py::arg("shape"), py::arg("meta_shape") = Shape{})
       .def("tensor_type", [](Program& p, int64_t t) { return static_cast<int>(p.tensor_of_number(t).type); })
       .def("set_tensor_type",
-           [](Program& p, int64_t t, int type) {
-             p.tensor_of_number(t).type = static_cast<px::TensorType>(type);
-           })
+           [](Program& p, int64_t t, int type) { p.tensor_of_number(t).type = tensor_type_of(type); })
       .def("tensor_graph", [](Program& p, int64_t t) { return p.tensor_of_number(t).graph().number(); })
       .def("producer",
            [](Program& p, int64_t t) {

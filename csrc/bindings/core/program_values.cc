@@ -12,6 +12,10 @@ px::TensorInfo info_of(int dtype, Shape shape, Shape meta_shape) {
   return {static_cast<px::DataType>(dtype), std::move(shape), std::move(meta_shape)};
 }
 
+void unknown_member(const char* what, int number) {
+  throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown {}: number {}", what, number));
+}
+
 py::tuple to_tuple(const px::TensorInfo& info) {
   return py::make_tuple(static_cast<int>(info.dtype), py::tuple(py::cast(info.shape)),
                         py::tuple(py::cast(info.meta_shape)));

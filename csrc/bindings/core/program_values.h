@@ -22,6 +22,14 @@ Attributes attributes_of(const py::dict& values);
 py::dict to_dict(const Attributes& attributes);
 std::vector<px::Graph*> graphs_of(px::Program& program, const std::vector<int>& graph_numbers);
 
+// The member of an enum of that number. Error(kTypeMismatch) where there is none.
+[[noreturn]] void unknown_member(const char* what, int number);
+template <typename Enum>
+Enum member_of(int number, Enum last, const char* what) {
+  if (number < 0 || number > static_cast<int>(last)) unknown_member(what, number);
+  return static_cast<Enum>(number);
+}
+
 template <typename Range>
 py::list numbers(const Range& tensors) {
   py::list list;

@@ -59,10 +59,10 @@ class ModuleMaker {
   ir::Value* input_of(Scope& scope, const Op& op, int i);
   void note_memory(Scope& scope, const Op& op);
   ir::Variable& variable_of(const Tensor& tensor);
+  void lay_in_entry(ir::Variable& variable, const VariableSettings& settings);
   const std::string& remote_buffer_of(int id);
   const std::string& stream_of(const Tensor& tensor, ir::StreamDirection direction);
   void assign_variables(Scope& scope);
-  void lay_in_entry(ir::Variable& variable, const VariableSettings& settings);
   ir::Type device_type(const TensorInfo& info, const std::string& what) const;
 
   // module_regions.cc; true: `op` is one of these and was added.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontends/popxl/call_check.h"
 #include "frontends/popxl/module_maker.h"
 #include "frontends/popxl/op_kind.h"
 #include "ir/structure.h"
@@ -18,6 +19,10 @@ bool is_load(const std::string& type) {
   return type == "HostLoad" || type == "RemoteLoad" || type == "RemoteLoadInplace";
 }
 
+bool runs_graphs(const std::string& type) {
+  return type == "Call" || type == "CallGrad" || type == "Loop" || type == "If" || type == "IfGrad";
+}
+
 std::vector<int64_t> marks(const Op& op, int first_operand) {
   std::vector<int64_t> operands;
   for (const int i : op.modified) operands.push_back(i - first_operand);
@@ -29,6 +34,7 @@ std::vector<int64_t> marks(const Op& op, int first_operand) {
 bool ModuleMaker::add_structural(Scope& scope, const Op& op) {
   const std::string& type = op.kind().type;
   if (op.kind().lower != nullptr || (op.forward != nullptr && op.callees.empty())) return false;
+  if (runs_graphs(type)) check_call(op);
   if (type == "Call" || type == "CallGrad") {
     add_call(scope, op);
   } else if (type == "Loop") {
@@ -46,12 +52,12 @@ bool ModuleMaker::add_structural(Scope& scope, const Op& op) {
                          {{"graph", Symbol{graph_for(loaded, Role::kCalled)->name()}}}, {});
   } else if (type == "IpuCopy") {
     ir::Value* value = input_of(scope, op, 0);
-    const int64_t to = op.attributes.integer("destination");
+    const int64_t to = checked_ipu(op.attributes.integer("destination"));
     scope.builder.settings.ipu = static_cast<int>(to);
     scope.values[op.output(0)] =
         scope.builder
-            .create(ir::kind::kIpuCopy, {value}, {{"from", op.attributes.integer("source")}, {"to", to}},
-                    {value->type()})
+            .create(ir::kind::kIpuCopy, {value},
+                    {{"from", checked_ipu(op.attributes.integer("source"))}, {"to", to}}, {value->type()})
             ->result();
   } else if (type == "IoTileCopy") {
     ir::Value* value = input_of(scope, op, 0);

@@ -43,6 +43,14 @@ void CalledGraphs::set(std::vector<Graph*> graphs) {
   for (Graph* graph : graphs_) graph->sites_.insert(owner_);
 }
 
+Graph* CalledGraphs::at(size_t i) const {
+  if (i >= graphs_.size())
+    throw Error(ErrorCode::kInvalidIr,
+                fmt::format("graph not set: {} runs {} graphs, and graph {} is asked for", described(*owner_),
+                            graphs_.size(), i));
+  return graphs_[i];
+}
+
 bool CalledGraphs::contains(const Graph& graph) const {
   return std::find(graphs_.begin(), graphs_.end(), &graph) != graphs_.end();
 }

@@ -158,7 +158,7 @@ class CalledGraphs {
   }
   bool empty() const { return graphs_.empty(); }
   size_t size() const { return graphs_.size(); }
-  Graph* at(size_t i) const { return graphs_.at(i); }
+  Graph* at(size_t i) const;  // Error(kInvalidIr) naming the op where it has fewer
   Graph* operator[](size_t i) const { return graphs_[i]; }
   auto begin() const { return graphs_.begin(); }
   auto end() const { return graphs_.end(); }

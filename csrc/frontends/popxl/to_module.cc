@@ -155,7 +155,7 @@ void ModuleMaker::fill(Scope& scope, const OpList& ops) {
 void ModuleMaker::place(Scope& scope, const Op& op) const {
   ir::Builder& builder = scope.builder;
   builder.settings = {};
-  if (op.settings.ipu) builder.settings.ipu = static_cast<int>(*op.settings.ipu);
+  if (op.settings.ipu) builder.settings.ipu = static_cast<int>(checked_ipu(*op.settings.ipu));
   if (op.settings.tile_set == TileSet::kIo) builder.settings.tile_set = ir::TileSet::kIo;
   if (op.forward != nullptr) builder.settings.context = ir::Context::kBackward;
   if (is_entry_context(op.settings.context)) builder.settings.context = ir::Context::kWeightTransfer;
@@ -178,6 +178,7 @@ void ModuleMaker::add_op(Scope& scope, const Op& op) {
       lower_gradient(call);
     } else {
       IPU_CHECK(op.kind().lower != nullptr, "the row of " + op.kind().type + " does not lower it");
+      check_late_types(op);
       op.kind().lower(call);
     }
     for (const auto& [i, tensor] : op.outputs())
@@ -192,7 +193,6 @@ void ModuleMaker::add_op(Scope& scope, const Op& op) {
     if (!one->is(ir::kind::kConstant) && !one->is(ir::kind::kVariableRead)) made.push_back(one);
   for (const auto& [i, tensor] : op.outputs())
     if (const auto found = scope.values.find(tensor); found != scope.values.end())
-      check_late_types(op);
       scope.target->rename(found->second, tensor->name());
   if (&scope.graph == &program_.main()) note_memory(scope, op);
 }
@@ -264,6 +264,22 @@ ir::Variable& ModuleMaker::variable_of(const Tensor& tensor) {
   return *found;
 }
 
+// The variable has the shape of the entries; elements count, and who writes and reads it from the host sees to those that an
+// entry has more or fewer (popart/_impl/sessions/entry_rows.py). In entries larger than a shard each replica has a value of its
+// own.
+void ModuleMaker::lay_in_entry(ir::Variable& variable, const VariableSettings& settings) {
+  variable.remote_buffer = remote_buffer_of(settings.remote_buffer);
+  variable.remote_entry = settings.remote_entry;
+  const Shape& entry = program_.remote_buffers.at(settings.remote_buffer).info.shape;
+  if (variable.type.shape == entry) return;
+  variable.type.shape = entry;
+  if (variable.shard_over == 1) return;
+  variable.shard_over = 1;
+  variable.meta_shape.clear();
+  variable.grouping = {1, 1};
+  variable.retrieval = ir::Retrieval::kOnePerGroup;
+}
+
 const std::string& ModuleMaker::remote_buffer_of(int id) {
   std::string& name = remote_buffers_[id];
   if (!name.empty()) return name;
@@ -285,22 +301,6 @@ const std::string& ModuleMaker::stream_of(const Tensor& tensor, ir::StreamDirect
   std::string& name = streams_[&tensor];
   if (name.empty()) {
     ir::Stream stream;
-// The variable has the shape of the entries; elements count, and who writes and reads it from the host sees to those that an
-// entry has more or fewer (popart/_impl/sessions/entry_rows.py). In entries larger than a shard each replica has a value of its
-// own.
-void ModuleMaker::lay_in_entry(ir::Variable& variable, const VariableSettings& settings) {
-  variable.remote_buffer = remote_buffer_of(settings.remote_buffer);
-  variable.remote_entry = settings.remote_entry;
-  const Shape& entry = program_.remote_buffers.at(settings.remote_buffer).info.shape;
-  if (variable.type.shape == entry) return;
-  variable.type.shape = entry;
-  if (variable.shard_over == 1) return;
-  variable.shard_over = 1;
-  variable.meta_shape.clear();
-  variable.grouping = {1, 1};
-  variable.retrieval = ir::Retrieval::kOnePerGroup;
-}
-
     stream.name = tensor.id();
     stream.direction = direction;
     stream.type = device_type(tensor.info, tensor.id());

@@ -1,6 +1,7 @@
 // Ops that to_module.cc knows: calls, transfers, storage, copies between IPUs and tile sets. Their rows say types only.
 #include <fmt/core.h>
 
+#include "frontends/popxl/call_check.h"
 #include "frontends/popxl/op_kind.h"
 #include "support/error.h"
 
@@ -22,14 +23,16 @@ void check_argument(const Op& op, int i, const Graph& callee, int input) {
 }
 
 void infer_call(InferCall& call) {
-  const Graph& callee = *call.op().callees.at(0);
+  check_call(call.op());
+  const Graph& callee = *call.op().callees[0];
   for (const auto& [i, tensor] : call.op().inputs()) check_argument(call.op(), i, callee, i);
   for (size_t i = 0; i < callee.outputs.size(); ++i)
     call.set_output(static_cast<int>(i), callee.outputs[i]->info);
 }
 
 void infer_loop(InferCall& call) {
-  const Graph& wrapper = *call.op().callees.at(0);
+  check_call(call.op());
+  const Graph& wrapper = *call.op().callees[0];
   for (const auto& [i, tensor] : call.op().inputs())
     if (i >= 2) check_argument(call.op(), i, wrapper, i);
   for (size_t i = 1; i < wrapper.outputs.size(); ++i) {
@@ -50,16 +53,15 @@ void infer_if(InferCall& call) {
       (op.input(0)->info.dtype != DataType::kBool || element_count(op.input(0)->info.shape) != 1))
     refuse(fmt::format("condition mismatch: it is one BOOL, and '{}' is {}", op.input(0)->id(),
                        to_string(op.input(0)->info)));
+  if (op.callee_inputs.empty() && op.callee_outputs.empty()) return;  // said later
+  check_call(op);
   for (size_t branch = 0; branch < op.callees.size(); ++branch) {
-    if (branch < op.callee_inputs.size())
-      for (const auto& [input, i] : op.callee_inputs[branch])
-        check_argument(op, i, *op.callees[branch], input);
-    if (branch >= op.callee_outputs.size()) continue;
+    for (const auto& [input, i] : op.callee_inputs[branch]) check_argument(op, i, *op.callees[branch], input);
     for (const auto& [output, i] : op.callee_outputs[branch]) {
-      const TensorInfo& info = op.callees[branch]->outputs.at(static_cast<size_t>(output))->info;
+      const TensorInfo& info = op.callees[branch]->outputs[static_cast<size_t>(output)]->info;
       if (branch == 1)
         for (const auto& [other, j] : op.callee_outputs[0])
-          if (j == i && op.callees[0]->outputs.at(static_cast<size_t>(other))->info != info)
+          if (j == i && op.callees[0]->outputs[static_cast<size_t>(other)]->info != info)
             refuse(fmt::format("branches differ: output {} is {} in graph '{}' and {} in graph '{}'", i,
                                to_string(op.callees[0]->outputs[static_cast<size_t>(other)]->info),
                                op.callees[0]->id(), to_string(info), op.callees[1]->id()));
