@@ -209,3 +209,141 @@ def test_a_pipeline_over_two_ipus_trains_as_its_micro_batches_one_after_another(
             np.testing.assert_allclose(found, expected, rtol=1e-4)
         for weight, value in zip(weights, current):
             np.testing.assert_allclose(session.get_tensor_data(weight), value, rtol=1e-4, atol=1e-5)
+
+
+def accumulating(info, wanted):
+    """Turns the outputs of a gradient graph that are gradients of `wanted` into accumulators, taken by reference. Their places
+    are noted first, and removed one after the other in ascending order."""
+    graph, accumulators = info.graph, {}
+    places = [i for i, t in enumerate(info.outputs) if t in wanted]
+    with graph, popxl.in_sequence():
+        for i in places:
+            gradient, forward = graph.outputs[i], info.outputs[i]
+            accumulator = popxl.graph_input(forward.shape, forward.dtype, f"sum_of_{forward.name}", by_ref=True)
+            var_updates.accumulate_(accumulator, gradient)
+            accumulators[forward] = accumulator
+    for i in places:
+        graph._pb_graph.removeOutput(i)
+    return accumulators
+
+
+def test_gradients_of_a_layer_with_a_weight_and_a_bias_accumulate_in_the_gradient_graph():
+    batches, shape = 3, (2, 4)
+    generator = np.random.default_rng(5)
+    ir = popxl.Ir()
+    ir.num_host_transfers = batches
+    with ir.main_graph, popxl.in_sequence():
+        xs, dxs = popxl.h2d_stream(shape, popxl.float32), popxl.d2h_stream(shape, popxl.float32)
+        layer = Layer(generator)
+        graph = ir.create_graph(layer, popxl.TensorSpec(shape, popxl.float32))
+        inputs = NamedTensors(layer.named_inputs)
+        data = layer.data()
+        values = NamedTensors({name: popxl.variable(array, name=name) for name, array in data.items()})
+        info = popxl.transforms.autodiff(graph)
+        sums = accumulating(info, list(inputs.values()))
+        assert [t.name for t in info.graph.outputs] == ["Gradient___x"] and len(sums) == 2
+        kept = {name: popxl.variable(np.zeros(t.shape), t.dtype, f"sum/{name}") for name, t in inputs.items()}
+
+        def batch(w, b, sum_w: popxl.TensorByRef, sum_b: popxl.TensorByRef):
+            site = ops.call_with_info(graph, ops.host_load(xs), inputs_dict=inputs.mapping(NamedTensors(w=w, b=b)))
+            ones = popxl.constant(np.ones(shape, np.float32))
+            places = {sums[inputs.w]: sum_w, sums[inputs.b]: sum_b}
+            backward = ops.call_with_info(info.graph, ones, inputs_dict={**info.inputs_dict(site), **places})
+            for tensor in places.values():
+                backward.set_parent_input_modified(tensor)
+            ops.host_store(dxs, backward.outputs[0])
+
+        body = ir.create_graph(batch, values.w, values.b, kept["w"], kept["b"])
+        ops.repeat(body, batches, values.w, values.b, kept["w"], kept["b"])
+    x = generator.standard_normal((batches, *shape)).astype(np.float32)
+    with popxl.Session(ir, "ipu_model") as session:
+        dx = session.run({xs: x})[dxs]
+    slope = 1 - np.tanh(x @ data["w"] + data["b"]) ** 2
+    np.testing.assert_allclose(dx, slope @ data["w"].T, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(session.get_tensor_data(kept["b"]), slope.sum((0, 1)), rtol=1e-4, atol=1e-5)
+    wanted = np.einsum("nbi,nbj->ij", x, slope)
+    np.testing.assert_allclose(session.get_tensor_data(kept["w"]), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_go_one_by_one_over_io_tiles():
+    """The next batch comes in while one is computed and the one before leaves: a loop that carries both."""
+    batches, shape = 4, (2, 3)
+    generator = np.random.default_rng(6)
+    w = generator.standard_normal((3, 3)).astype(np.float32)
+    ir = popxl.Ir()
+    options = ir._pb_ir.getSessionOptions()
+    if options.numIOTiles < 1:
+        options.numIOTiles = 32
+    assert options.numIOTiles == 32
+    with ir.main_graph, popxl.in_sequence():
+        before = popxl.remote_buffer(shape, popxl.float32, batches)
+        after = popxl.remote_buffer(shape, popxl.float32, batches)
+        x = generator.standard_normal((batches, *shape)).astype(np.float32)
+        for i in range(batches):
+            popxl.remote_variable(x[i], before, i, name=f"x{i}")
+        stored = [popxl.remote_variable(np.zeros(shape), after, i, name=f"y{i}") for i in range(batches)]
+        weight = popxl.variable(w, name="w")
+
+        def load(place):
+            with popxl.io_tiles():
+                return ops.remote_load(before, place)
+
+        def compute(loaded, weight):
+            return ops.io_tile_copy(ops.tanh(ops.io_tile_copy(loaded) @ weight))
+
+        def step(place, loaded, computed, weight):
+            """Stores batch place - 2, computes batch place - 1, loads batch place."""
+            with popxl.transforms.io_tile_exchange(verify_overlap=False):
+                with popxl.io_tiles():
+                    ops.remote_store(after, place - 2, computed)
+                following = load(place)
+            return place + 1, following, compute(loaded, weight)
+
+        first = load(popxl.constant(0, popxl.uint32))
+        second = load(popxl.constant(1, popxl.uint32))
+        done = compute(first, weight)
+        place = popxl.constant(2, popxl.uint32)
+        body = ir.create_graph(step, place, second, done, weight)
+        _, last, done = ops.repeat(body, batches - 2, place, second, done, weight)
+        with popxl.io_tiles():
+            ops.remote_store(after, batches - 2, done)
+        done = compute(last, weight)
+        with popxl.io_tiles():
+            ops.remote_store(after, batches - 1, done)
+    with popxl.Session(ir, "ipu_model") as session:
+        session.run()
+    got = np.stack([session.get_tensor_data(t) for t in stored])
+    np.testing.assert_allclose(got, np.tanh(x @ w), rtol=1e-5, atol=1e-6)
+
+
+def trained(folder, runs, mode):
+    """A layer whose weights lie in files, trained for some runs in a session of its own; the files then hold them."""
+    shape, ir = (2, 3), popxl.Ir(replication=2)
+    x = np.random.default_rng(7).standard_normal((2, *shape)).astype(np.float32)
+    with ir.main_graph, popxl.in_sequence():
+        xs, losses = popxl.h2d_stream(shape, popxl.float32), popxl.d2h_stream((), popxl.float32)
+        files = {name: np.memmap(folder / name, np.float32, mode, shape=(3, 3)) for name in ("w", "m")}
+        if mode == "w+":
+            files["w"][:] = np.eye(3)
+        w = popxl.variable(files["w"], name="w")
+        handle, m = popxl.replica_sharded_variable(files["m"], name="m")
+        y = ops.host_load(xs) @ w
+        gradient = ops.collectives.replicated_all_reduce(ops.transpose(y) @ y)
+        m += ops.collectives.replica_sharded_slice(gradient)
+        ops.scaled_add_(w, ops.collectives.replicated_all_gather(m), b=-0.01)
+        ops.host_store(losses, ops.sum(y))
+    with popxl.Session(ir, "ipu_model") as session:
+        for _ in range(runs):
+            session.run({xs: x})
+    assert session.get_tensor_data(w) is files["w"] and session.get_tensor_data(handle) is files["m"]
+    return {name: np.fromfile(folder / name, np.float32) for name in files}
+
+
+def test_a_checkpoint_in_memory_maps_goes_on_where_it_ended(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    wanted = trained(whole, 4, "w+")
+    trained(parts, 1, "w+")
+    got = trained(parts, 3, "r+")
+    assert all((got[name] == wanted[name]).all() for name in wanted) and abs(wanted["m"]).max() > 0
