@@ -59,7 +59,7 @@ def _note_end(process):
 
 def read(folder):
     """instance → (nanoseconds, "KeyError: 'mine'"), of those that left a note; "" of those that only ended."""
-    notes = {}
+    notes: dict[int, tuple[int, str]] = {}
     for path in sorted(pathlib.Path(folder).iterdir()):  # an exception before the end that it brings
         when, _, what = path.read_text().partition(" ")
         number = path.name.removesuffix(_END)

@@ -91,7 +91,9 @@ class _Ends(threading.Thread):
     def run(self):
         while True:
             try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
+                status = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+                assert status is not None  # without WNOHANG
+                ended = status.si_pid
             except ChildProcessError:
                 time.sleep(0.01)
                 continue
