@@ -260,11 +260,12 @@ def name_scope(name: str) -> Iterator[list[str]]:
         >>> with popxl.name_scope("head"):
         ...     y = x + 1  # y.name is "head/add_out"
     """
-    _contexts.here.push_name_scope(name)
+    here = _contexts.here
+    here.push_name_scope(name)
     try:
-        yield _contexts.here.name_scopes
+        yield here.name_scopes
     finally:
-        _contexts.here.pop_name_scope()
+        here.pop_name_scope()
 
 
 @contextlib.contextmanager
@@ -274,40 +275,44 @@ def ipu(ipu: Optional[int]) -> Iterator[Optional[int]]:
     Yields:
         The number.
     """
-    before, _contexts.here._ipu = _contexts.here._ipu, ipu
+    here = _contexts.here
+    before, here._ipu = here._ipu, ipu
     try:
         yield ipu
     finally:
-        _contexts.here._ipu = before
+        here._ipu = before
 
 
 @contextlib.contextmanager
 def io_tiles() -> Iterator[None]:
     """Places ops made inside on the IO tiles of their IPU, which session option `numIOTiles` reserves."""
-    before, _contexts.here._tile_set = _contexts.here._tile_set, _IO
+    here = _contexts.here
+    before, here._tile_set = here._tile_set, _IO
     try:
         yield
     finally:
-        _contexts.here._tile_set = before
+        here._tile_set = before
 
 
 @contextlib.contextmanager
 def _tile_set(number: int) -> Iterator[None]:
-    before, _contexts.here._tile_set = _contexts.here._tile_set, number
+    here = _contexts.here
+    before, here._tile_set = here._tile_set, number
     try:
         yield
     finally:
-        _contexts.here._tile_set = before
+        here._tile_set = before
 
 
 @contextlib.contextmanager
 def _in_sequence(mode: Any) -> Iterator[None]:
-    before = _contexts.here._mode
-    _contexts.here.in_sequence = mode
+    here = _contexts.here
+    before = here._mode
+    here.in_sequence = mode
     try:
         yield
     finally:
-        _contexts.here.in_sequence = before
+        here.in_sequence = before
 
 
 def in_sequence(mode: Any = True) -> Any:
@@ -335,11 +340,12 @@ def in_sequence(mode: Any = True) -> Any:
 @contextlib.contextmanager
 def _execution_context(context: Any) -> Iterator[None]:
     """Ops made inside belong to that part of the program: a `popxl.ExecutionContext`."""
-    before, _contexts.here._execution_context = _contexts.here._execution_context, int(getattr(context, "value", context))
+    here = _contexts.here
+    before, here._execution_context = here._execution_context, int(getattr(context, "value", context))
     try:
         yield
     finally:
-        _contexts.here._execution_context = before
+        here._execution_context = before
 
 
 def op_debug_context(name: Any = None) -> Any:
@@ -353,11 +359,12 @@ def op_debug_context(name: Any = None) -> Any:
 
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            before, _contexts.here._record = _contexts.here._record, api
+            here = _contexts.here
+            before, here._record = here._record, api
             try:
                 return function(*args, **kwargs)
             finally:
-                _contexts.here._record = before
+                here._record = before
 
         return recorded
 
@@ -367,11 +374,12 @@ def op_debug_context(name: Any = None) -> Any:
 @contextlib.contextmanager
 def debug_context_frame_offset(i: int) -> Iterator[None]:
     """Ops made inside carry the line of the caller `i` + 1 frames further up. A context manager and a decorator."""
-    _contexts.here._skip += i + 1
+    here = _contexts.here
+    here._skip += i + 1
     try:
         yield
     finally:
-        _contexts.here._skip -= i + 1
+        here._skip -= i + 1
 
 
 def get_source_location(offset: int) -> Any:
