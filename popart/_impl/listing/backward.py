@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from popart._impl.enums import ReductionType
-from popart._impl.listing import op_types
+from popart._impl.listing import op_types, products
 from popart._impl.listing.records import GRADIENT, Listing, Op
 
 _JOINT = {"MatMulLhsGrad": "1", "MatMulRhsGrad": "2"}
@@ -38,7 +38,8 @@ class Backward:
         if not results or not indices or op.type in ("HostLoad", "Init"):
             return
         if op.type in ("MatMul",):
-            for i in indices:
+            # Of rows in pieces the gradient of the right operand, which is summed, comes first.
+            for i in reversed(indices) if products.mode_of(op.node) == "input_channels" else indices:
                 self._product(op, i, results[0])
             return
         for type, targets in self._gradient_types(op, indices):
@@ -51,6 +52,25 @@ class Backward:
             return
         target, maker = listing.make(GRADIENT + id, id), self._maker(id)
         name = f"GradSum_{id}"
+        if not self._keeps_precision(edges):
+            self._add_up(edges, target, maker, name, id)
+            return
+        for edge in edges:
+            listing.types[edge] = ("FLOAT", listing.shape(edge))
+        wide = listing.between(target, edges[0])
+        self._add_up(edges, wide, maker, name, id)
+        listing.add("Cast", [wide], [target], maker)
+
+    def _keeps_precision(self, edges: list[str]) -> bool:
+        """Whether these are pieces of a product whose sum is FLOAT."""
+        if len(edges) < 2:
+            return False
+        piece = next((op for op in reversed(self.listing.ops) if edges[-1] in op.outputs), None)
+        is_product = piece is not None and piece.type.startswith("MatMul")
+        return is_product and products.keeps_precision(self.listing, piece.node if piece is not None else None)
+
+    def _add_up(self, edges: list[str], target: str, maker: Op | None, name: str, id: str) -> None:
+        listing = self.listing
         if len(edges) == 2 and listing.enabled("SumToAdd"):
             listing.add("Add", edges, [target], maker, name=name)
         elif not listing.options.decomposeGradSum:
@@ -58,7 +78,7 @@ class Backward:
         else:
             value = edges[0]
             for i, edge in enumerate(edges[1:], 2):
-                total = target if i == len(edges) else listing.between(target, id)
+                total = target if i == len(edges) else listing.between(target, target)
                 listing.add("Add", [value, edge], [total], maker, name=name)
                 value = total
 

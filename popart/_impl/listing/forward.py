@@ -40,12 +40,11 @@ def _folded(listing: Listing) -> set[str]:
     readers = Counter(id for node in listing.graph.node for id in node.input)
     any_number = listing.options.enableConstantFoldingOfMultipleConsumers
     for node in listing.graph.node:
-        if (
-            node.op_type == "Constant"
-            or node.op_type in op_types.FOLDED
-            and all(id in known and (any_number or readers[id] == 1) for id in node.input if id)
-            or node.op_type == "Shape"
-        ):
+        can_fold = node.op_type in op_types.FOLDED and all(
+            id in known and (any_number or readers[id] == 1) for id in node.input if id
+        )
+        is_anchored = bool(listing.anchored & set(node.output))
+        if node.op_type == "Constant" or (can_fold or node.op_type == "Shape") and not is_anchored:
             known.update(node.output)
     return known
 
@@ -54,6 +53,7 @@ def needed(listing: Listing) -> list[onnx.NodeProto]:
     """Operators that somebody reads and that are no constants, in their order."""
     wanted = {id.removeprefix("Gradient___") for id in listing.anchored} | {listing.source.loss}
     left, known = [], _folded(listing)
+    listing.kinds.update(dict.fromkeys(known, "constant"))
     for node in reversed(listing.graph.node):
         if (
             bool(node.output)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from popart._impl.listing import op_types
 from popart._impl.listing.records import Listing, Op, attributes_of
 
@@ -15,6 +17,7 @@ class _Storage:
         self.parent: dict[str, str] = {}
         self.last_read: dict[str, int] = {}
         self.is_protected: dict[str, bool] = {}
+        self.overwritten: dict[str, int] = {}  # when an op first writes over it
 
     def root(self, id: str) -> str:
         while (above := self.parent.get(id, id)) != id:
@@ -28,6 +31,13 @@ class _Storage:
             self.parent[b] = a
             self.last_read[a] = max(self.last_read.get(a, -1), self.last_read.get(b, -1))
             self.is_protected[a] = self.is_protected.get(a, False) or self.is_protected.get(b, False)
+            if b in self.overwritten:
+                self.overwritten[a] = min(self.overwritten[b], self.overwritten.get(a, self.overwritten[b]))
+
+    def would_be_overwritten(self, source: str, view: str) -> bool:
+        """Whether an op that writes over the view would change what has to stay or is read later."""
+        when, root = self.overwritten.get(self.root(view)), self.root(source)
+        return when is not None and (self.is_protected.get(root, False) or self.last_read.get(root, -1) > when)
 
 
 def overwrite(listing: Listing, ops: list[Op], protected: set[str]) -> None:
@@ -39,17 +49,29 @@ def overwrite(listing: Listing, ops: list[Op], protected: set[str]) -> None:
         for id in [*op.inputs, *op.outputs]:
             is_kept = id in protected or listing.kinds.get(id) in _PROTECTED or op.recompute == "Recompute"
             storage.is_protected[id] = storage.is_protected.get(id, False) or is_kept
-    for i, op in enumerate(ops):
-        if not listing.enabled("InPlace", op.excluded) or not op.inputs or not op.outputs:
+    candidates = [
+        (-priority, i, type, operand)
+        for i, op in enumerate(ops)
+        if listing.enabled("InPlace", op.excluded) and op.inputs and op.outputs
+        for type, operand, priority in _variants(op)
+        if (operand or 0) < len(op.inputs)
+    ]
+    done: set[int] = set()
+    for _, i, type, operand in sorted(candidates, key=lambda each: each[:2]):  # of one op in their order
+        op = ops[i]
+        if i in done:
             continue
-        for type, operand in _variants(op):
-            if (operand or 0) >= len(op.inputs):
-                continue
-            if op.type in op_types.VIEWS or _may_overwrite(listing, storage, op, operand, i):
-                op.type = type
-                for id in op.inputs if operand is None else [op.inputs[operand]]:
-                    storage.join(id, op.outputs[0])
-                break
+        is_view = op.type in op_types.VIEWS
+        viewed = op.inputs if operand is None else [op.inputs[operand]]
+        if is_view and any(storage.would_be_overwritten(id, op.outputs[0]) for id in viewed):
+            continue
+        if is_view or _may_overwrite(listing, storage, op, operand, i):
+            op.type = type
+            done.add(i)
+            for id in viewed:
+                storage.join(id, op.outputs[0])
+            if not is_view:
+                storage.overwritten[storage.root(op.outputs[0])] = i
 
 
 def _may_overwrite(listing: Listing, storage: _Storage, op: Op, operand: int | None, at: int) -> bool:
@@ -60,8 +82,8 @@ def _may_overwrite(listing: Listing, storage: _Storage, op: Op, operand: int | N
     return same and root not in others and storage.last_read[root] <= at and not storage.is_protected.get(root, False)
 
 
-def _variants(op: Op) -> list[tuple[str, int | None]]:
-    """Types in place and the operand that each overwrites (None: a view of all), the preferred first."""
+def _variants(op: Op) -> list[tuple[str, int | None, float]]:
+    """Types in place, the operand that each overwrites (None: a view of all), and how much it is preferred."""
     if op.type in op_types.VIEWS_IN_PLACE:
         variants: list[tuple[str, int | None]] = [(op.type + "Inplace", None if op.type == "Concat" else 0)]
     elif op.type in op_types.IN_PLACE:
@@ -75,5 +97,6 @@ def _variants(op: Op) -> list[tuple[str, int | None]]:
     given = attributes_of(op.node) if op.node is not None else {}
     names = [name.decode() for name in given.get("__inplace_op_names", [])]
     preferred = dict(zip(names, given.get("__inplace_op_priorities", [])))
-    left = [variant for variant in variants if preferred.get(variant[0], 1.0) >= 0]
-    return sorted(left, key=lambda variant: -preferred.get(variant[0], 1.0))
+    usual = math.inf if op.type in op_types.VIEWS else 1.0  # views cost nothing: they come first unless it is said
+    found = [(*variant, float(preferred.get(variant[0], usual))) for variant in variants]
+    return [variant for variant in found if variant[2] >= 0]

@@ -89,7 +89,8 @@ def _key(listing: Listing, op: Op) -> _Key | None:
     }
     types = tuple(listing.type_of(id) if id else None for id in op.inputs)
     made = tuple(bool(id) for id in op.outputs)
-    return (op.type, types, made, tuple(sorted(op.own.items())), tuple(sorted(place.items())))
+    is_clone = op.recompute == "Recomputed"
+    return (op.type, types, made, is_clone, tuple(sorted(op.own.items())), tuple(sorted(place.items())))
 
 
 def _grown(ops: list[Op], keys: list[_Key | None], places: list[int], taken: set[int]) -> list[range]:

@@ -184,7 +184,10 @@ def clone_recomputed(listing: Listing) -> None:
             ops.append(clone)
         return f"{id}__re" if id in makers else id
 
+    annotated = {id(op.node): op for op in makers.values() if _given(op)}
     for op in listing.ops:
+        if not op.is_forward and (maker := annotated.get(id(op.node))) is not None:
+            again(next(id for id in maker.outputs if id), op)  # also where its gradient reads no result
         if not op.is_forward:
             op.inputs = [again(id, op) for id in op.inputs]
         ops.append(op)

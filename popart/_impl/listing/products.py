@@ -91,8 +91,24 @@ def _pieces(listing: Listing, node: onnx.NodeProto, operands: list[str], product
         axis = 1 if mode == "input_channels" else 2
         listing.add("Concat", parts, [product], node, own={"axis": str(axis)})
         return
-    value = parts[0]
+    keeps, value = keeps_precision(listing, node), parts[0]
+    for part in parts if keeps else ():
+        listing.types[part] = ("FLOAT", listing.shape(part))
     for i, part in enumerate(parts[1:], 2):
-        total = product if i == factor else listing.between(product, product)
+        total = product if i == factor and not keeps else listing.between(product, part)
         listing.add("Add", [value, part], [total], node)
         value = total
+    if keeps:
+        listing.add("Cast", [value], [product], node)
+
+
+def mode_of(node: onnx.NodeProto | None) -> str:
+    return str(attributes_of(node).get("__serialize_matmul_mode", b"none").decode()) if node is not None else "none"
+
+
+def keeps_precision(listing: Listing, node: onnx.NodeProto | None) -> bool:
+    """Whether pieces of a FLOAT16 product and their sum are FLOAT."""
+    given = attributes_of(node) if node is not None else {}
+    is_kept = bool(given.get("__serialize_matmul_precision", 0)) and "__serialize_matmul_mode" in given
+    partials = given.get("__partials_type", b"FLOAT").decode().upper()
+    return is_kept and partials == "FLOAT" and listing.type_of(node.output[0])[0] == "FLOAT16"  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 from popart._impl.enums import GradientTensorTrackingMethod
@@ -28,8 +29,8 @@ def add_updates(listing: Listing) -> None:
     taken = {id for op in listing.ops for id in op.outputs}
     made = [_Weight(listing, name, user.get(name), taken) for name in weights]
     for weight in made:
-        for step in sums(optimizer, weight.name, accumulates, replicated):
-            weight.add(step)
+        for step, after in itertools.pairwise([*sums(optimizer, weight.name, accumulates, replicated), None]):
+            weight.add(step, is_reduced=after is not None and after.type.startswith("Replicated"))
     _clip(listing, made, OUTER if accumulates else "Normal")
     for weight in made:
         for step in steps(optimizer, weight.name, accumulates):
@@ -45,19 +46,27 @@ class _Weight:
         self.value = GRADIENT + name
         self.moments: list[str] = []  # means over updates that no op has put together yet
 
-    def add(self, step: UpdateOp) -> None:
+    def add(self, step: UpdateOp | None, is_reduced: bool = False) -> None:
+        """`is_reduced`: replicas reduce the result before it is used."""
         name = self.name
+        if step is None:
+            return
         if step.type.endswith("VarUpdate"):
             is_ready = self.value.partition("___")[0].endswith("Updater") or not self.moments
             self._op(step, [name, self.value if is_ready else self.moments[-1]], f"UpdatedVar___{name}")
-        elif step.type in ("AccumulatorScale", "SGD1AcclUpdate"):
+        elif step.type == "SGD1AcclUpdate":
+            self._op(step, [step.state + name], f"AcclOutOfAcclUpdate___{name}")
+        elif step.type == "AccumulatorScale":
             self._op(step, [step.state + name], f"UpdatedVar___{step.state}{name}")
         elif step.state:
             variable = step.state + name
             if variable not in self.listing.types:
                 self.listing.make(variable, name)
             self.listing.kinds[variable] = "state"
-            made = self._op(step, [variable, self.value], f"UpdatedVar___{variable}")
+            result = f"UpdatedVar___{variable}"
+            if step.state == "Accl___":
+                result = f"AcclInto{'Reduce' if is_reduced else 'Update'}___{name}"
+            made = self._op(step, [variable, self.value], result)
             if step.state in ("Accum___", "Accl___"):
                 self.value = made
             else:
@@ -65,7 +74,9 @@ class _Weight:
         elif step.type == "LambSquare":
             self._op(step, [self.value], f"{step.type}___{name}")
         elif step.type.startswith("Replicated"):
-            self.value = self._op(step, [self.value], f"FinalReducedGradient___{name}")
+            is_velocity = self.value.startswith("AcclIntoReduce___")
+            result = "AcclIntoUpdate" if is_velocity else "FinalReducedGradient"
+            self.value = self._op(step, [self.value], f"{result}___{name}")
         else:
             self.value = self._op(step, [self.value, *self.moments], f"{step.type}___{name}")
             self.moments = []

@@ -19,12 +19,24 @@ def merge_views(listing: Listing) -> None:
                 before = makers.get(op.inputs[0])
             if listing.type_of(op.inputs[0]) == listing.type_of(op.outputs[0]):
                 _nothing(listing, op)
+        elif op.type == "Identity" and listing.options.enableOutlining and listing.anchored & set(op.outputs):
+            _merge_into_anchor(makers, op)
         elif op.type == "Transpose":
             before = makers.get(op.inputs[0])
             if before is not None and before.type == "Transpose" and _together(before, op) and _cancel(before, op):
                 op.inputs[0] = before.inputs[0]
                 _nothing(listing, op)
     _drop(listing)
+
+
+def _merge_into_anchor(makers: dict[str, Op], op: Op) -> None:
+    """A chain of reshapes and identities that ends in an anchor is one op."""
+    before = makers.get(op.inputs[0])
+    while before is not None and before.type in (*_RESHAPES, "Identity") and _together(before, op):
+        if op.type == "Identity" and before.type in _RESHAPES:
+            op.type, op.own, op.identity_of = "Reshape", dict(before.own), ""
+        op.inputs[0] = before.inputs[0]
+        before = makers.get(op.inputs[0])
 
 
 def _together(first: Op, second: Op) -> bool:
@@ -57,7 +69,9 @@ def _drop(listing: Listing) -> None:
     kept = []
     wanted = listing.anchored | {listing.source.loss}
     for op in reversed(listing.ops):
-        if op.type in (*_RESHAPES, "Transpose") and not any(readers[id] or id in wanted for id in op.outputs):
+        if op.type in (*_RESHAPES, "Transpose", "Identity") and not any(
+            readers[id] or id in wanted for id in op.outputs
+        ):
             for id in op.inputs:
                 readers[id] -= 1
             continue

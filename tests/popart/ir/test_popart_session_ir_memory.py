@@ -360,7 +360,7 @@ def test_a_pipeline_of_inference_stashes_when_it_is_told_to():
 
 @pytest.mark.shows("popart.SessionOptions.enableConstantFoldingOfMultipleConsumers")
 @pytest.mark.parametrize(
-    "folds, types", [(True, ["AddLhsInplace"]), (False, ["Mul", "AddLhsInplace", "AddLhsInplace"])]
+    "folds, types", [(True, ["AddLhsInplace"]), (False, ["Mul", "AddRhsInplace", "AddLhsInplace"])]
 )
 def test_constants_with_several_readers_can_be_left_alone(folds, types):
     model = Model()
