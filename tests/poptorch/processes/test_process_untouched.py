@@ -3,6 +3,7 @@ during one."""
 
 import json
 
+import pytest
 from python_programs import run_program
 
 COMMON = """
@@ -78,6 +79,13 @@ def model(training, then=lambda y: None):
         return poptorch.trainingModel(net, options, poptorch.optim.SGD(net.parameters(), lr=0.1))
     return poptorch.inferenceModel(net, options)
 
+def load():
+    for mode in (poptorch.DataLoaderMode.Sync, poptorch.DataLoaderMode.Async):
+        strategy = {"sharing_strategy": poptorch.SharingStrategy.Fork}
+        data = poptorch.DataLoader(poptorch.Options(), list(torch.ones(4, 2)), mode=mode, async_options=strategy)
+        found[f"loaded by {mode.name}"] = [len(item) - 1 for item in data]
+        data.terminate()
+
 x, place = torch.linspace(-1, 1, 12).view(3, 4), torch.tensor([1], dtype=torch.int32)
 expected = results()
 differ("twice", expected, results())
@@ -87,6 +95,7 @@ runs = {
     "training": lambda: model(True)(x, place),
     "another thread": lambda: model(False, lambda y: during.append(in_other_thread(results)))(x, place),
     "compile": lambda: model(True).compile(x, place),
+    "loaders": load,
 }
 errors = {
     "ValueError": raising(ValueError()),
@@ -213,10 +222,12 @@ def run(program):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.xdist_group("loading")
 def test_poptorch():
     errors = ["ValueError", "KeyboardInterrupt", "SystemExit", "StopIteration", "DynamicShapeError", "Error"]
     found = run(POPTORCH)
     assert found.pop("errors") == errors
+    assert [found.pop(f"loaded by {mode}") for mode in ("Sync", "Async")] == [[0] * 4, [0] * 4]
     assert found == {name: [] for name in ("twice", "calls", "after errors", "during", "after")}
 
 
