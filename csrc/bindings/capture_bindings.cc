@@ -200,6 +200,7 @@ void define_capture(py::module_& m) {
       .def("leaves", [](tf::Capture& c) { return c.memory().leaves(); })
       .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
       .def("knows", [](tf::Capture& c, const at::Tensor& t) { return c.memory().known_value(t).defined(); })
+      .def("version", [](tf::Capture& c, const at::Tensor& t) { return c.memory().version_of(t); })
       .def("note_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().note_slice(t); })
       .def("settle_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().settle_slice(t); })
       .def(

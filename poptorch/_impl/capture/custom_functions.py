@@ -4,6 +4,9 @@
 asks for gradients itself, and at the end of forward for those that the final loss needs.
 """
 
+import contextlib
+import typing
+
 import torch
 from torch.autograd.function import Function, _SingleLevelFunction
 
@@ -11,17 +14,50 @@ from torch.autograd.function import Function, _SingleLevelFunction
 class _Context:
     """The `ctx` of a function during capture."""
 
-    def __init__(self, needs_input_grad):
+    def __init__(self, core, needs_input_grad):
+        self._core = core
+        self._saved: tuple[typing.Any, ...] = ()
+        self._saved_for_forward: tuple[typing.Any, ...] = ()
+        self._versions: list[int] = []
+        self._is_forward = False
         self.needs_input_grad = needs_input_grad
-        self.saved_tensors = self.saved_for_forward = ()
         self.dirty = self.not_differentiable = ()
         self.materialize_grads = True
 
     def save_for_backward(self, *tensors):
-        self.saved_tensors = tensors
+        self._saved = tensors
 
     def save_for_forward(self, *tensors):
-        self.saved_for_forward = tensors
+        self._saved_for_forward = tensors
+
+    @property
+    def saved_tensors(self):
+        if self._is_forward and self._saved_for_forward:
+            return self._saved_for_forward
+        for number, (version, now) in enumerate(zip(self._versions, self._versions_now())):
+            if version != now:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"number {number} of save_for_backward, of shape {list(self._saved[number].shape)}, is at version "
+                    f"{now}; expected version {version} instead."
+                )
+        return self._saved
+
+    @contextlib.contextmanager
+    def in_jvp(self):
+        """What `jvp` of the function sees."""
+        self._is_forward = True
+        try:
+            yield self
+        finally:
+            self._is_forward = False
+
+    def settle(self):
+        """The call is over: from here on what it saved must stay."""
+        self._versions = self._versions_now()
+
+    def _versions_now(self):
+        return [self._core.version(value) if isinstance(value, torch.Tensor) else 0 for value in self._saved]
 
     def mark_dirty(self, *tensors):
         self.dirty = tensors
@@ -102,10 +138,9 @@ class _Call:
         needing = [
             tangent.requires_grad_() for n, tangent in enumerate(tangents) if n in self.needing and tangent is not None
         ]
-        saved = self.context.saved_tensors
-        self.context.saved_tensors = self.context.saved_for_forward or saved
         with torch.enable_grad():
-            results = self.function.jvp(self.context, *tangents)
+            with self.context.in_jvp() as context:
+                results = self.function.jvp(context, *tangents)
             results = results if isinstance(results, tuple) else (results,)
             pairs = [pair for pair in zip(results, given) if pair[1] is not None and isinstance(pair[0], torch.Tensor)]
             pairs = [pair for pair in pairs if pair[0].requires_grad]
@@ -116,7 +151,6 @@ class _Call:
                 create_graph=True,
                 allow_unused=True,
             )
-        self.context.saved_tensors = saved
         of = dict(zip(self.needing, found))
         return tuple(of.get(number) for number in range(len(self._arguments)))
 
@@ -128,7 +162,7 @@ def _is_in(tensor, tensors):
 def apply(capture, function, args):
     """`function.apply(*args)`, with tensors of the graph among `args`."""
     needs = tuple(isinstance(value, torch.Tensor) and value.requires_grad for value in args)
-    context = _Context(needs)
+    context = _Context(capture.core, needs)
     differentiable = torch.is_grad_enabled() and any(needs)
     with torch.no_grad():
         if function.setup_context is not _SingleLevelFunction.setup_context:
@@ -159,6 +193,7 @@ def apply(capture, function, args):
         if _is_in(results[place], context.dirty):  # changed in place: the argument goes on as the result
             capture.core.write(results[place], tensor)
         results[place] = tensor
+    context.settle()
     return tuple(results) if isinstance(result, tuple) else results[0]
 
 

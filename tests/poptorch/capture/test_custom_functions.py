@@ -193,6 +193,19 @@ class Takes(torch.autograd.Function):
         return gradient * kept.pop()
 
 
+class ReadsLater(torch.autograd.Function):
+    """Its backward reads what forward puts into a list behind the call."""
+
+    @staticmethod
+    def forward(ctx, x, later):
+        ctx.later = later
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.later[0], None
+
+
 class Model(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -213,7 +226,39 @@ def final(self, x):
     return loss(self.linear(x) * self.scale)
 
 
+def saved_and_changed_behind(self, x):
+    """What is written through `.data` is seen by the backward, as in torch."""
+    hidden = self.linear(x)
+    result = Exponential.apply(hidden)
+    hidden.data.mul_(0.5)
+    return loss(result)
+
+
+def saved_and_modified(self, x):
+    hidden = self.linear(x)
+    result = Exponential.apply(hidden)
+    with torch.no_grad():
+        hidden.mul_(0.5)
+    return loss(result)
+
+
+def computed_behind_the_call(self, x):
+    later = []
+    result = ReadsLater.apply(self.linear(x), later)
+    later.append((x * self.scale).sin().detach())
+    return loss(result)
+
+
+def called_behind_the_call(self, x):
+    later = []
+    result = ReadsLater.apply(self.linear(x), later)
+    later.append(poptorch.CPU(torch.sin, "sine")(x))
+    return loss(result)
+
+
 TRAINED = {
+    "computed_behind_the_call": computed_behind_the_call,
+    "saved_and_changed_behind": saved_and_changed_behind,
     "vjp": lambda self, x: loss(Vjp.apply(x * self.scale, 0.5)),
     "setup_context": lambda self, x: loss(Defaults.apply(x + 2, self.scale)),
     "keywords": lambda self, x: loss(Defaults.apply(x + 2, self.scale, power=3)),
@@ -322,6 +367,8 @@ def test_a_backward_runs_once_for_each_gradient_that_reaches_it(function, traini
     [
         (lambda self, x: loss(WithoutBackward.apply(self.linear(x))), NotImplementedError, "backward or vjp method"),
         (lambda self, x: loss(Both.apply(self.linear(x), 2.0)), RuntimeError, "Implementing both 'backward' and 'vjp'"),
+        (called_behind_the_call, poptorch.Error, "result of a later operation"),
+        (saved_and_modified, RuntimeError, "modified by an inplace operation: number 0 of save_for_backward"),
         (lambda self, x: loss(Asserts.apply(self.linear(x), False)), AssertionError, "evaluation mode"),
         (lambda self, x: loss(ReadsValues.apply(self.linear(x))), poptorch.Error, "item"),
         (

@@ -44,7 +44,6 @@ void Annotations::begin_body() {
 }
 
 void Annotations::begin_pass(const ir::Op& op) {
-  ++bodies_;
   left_.push_back({block_state_, std::move(block_), std::move(modules_), std::move(outlines_)});
   block_state_ = BlockState::kActive;
   block_ = op.settings.block;
@@ -53,7 +52,6 @@ void Annotations::begin_pass(const ir::Op& op) {
 }
 
 void Annotations::end_pass() {
-  --bodies_;
   Left& left = left_.back();
   block_state_ = left.block_state;
   block_ = std::move(left.block);
@@ -67,7 +65,7 @@ void Annotations::refuse_in_body() const {
   throw Error(
       ErrorCode::kAnnotation,
       "block in a body: a poptorch.Block starts or ends inside a body of poptorch.for_loop or "
-      "poptorch.cond, or in the backward of a torch.autograd.Function, which runs as a whole in one block.\n"
+      "poptorch.cond, which runs as a whole in the block around it.\n"
       "  try:      start the block before the loop or branch, and remove annotations of layers that the "
       "body calls (poptorch.removeBlocks)")
       .at(current_user_line());

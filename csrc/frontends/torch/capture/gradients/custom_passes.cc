@@ -141,13 +141,15 @@ ir::Graph* CustomPasses::graph_of(const Call& call, const ir::Op& stand_in,
     for (int i = 0; i < op->result_count(); ++i) is_needed |= wanted.contains(op->result(i));
     if (in_pass) capture_.bodies().leave_behind(*op);
     if (!is_needed) continue;
-    if (!in_pass && acts)
+    if (!in_pass && acts) {
+      capture_.annotations().lines().resolve();
       throw Error(ErrorCode::kCapture, "result of a later operation: the backward of autograd.Function " +
                                            call.op->attributes.text("function") + " reads what '" +
                                            op->kind() + "' at " + ir::to_string(op->location) +
                                            " made after the function was called.\n"
                                            "  try:      hand it to the function as an argument")
           .at(ir::user_line(call.op->location));
+    }
     ops.push_back(op);
     for (int i = 0; i < op->operand_count(); ++i) wanted.insert(op->operand(i));
   }
@@ -188,6 +190,8 @@ void CustomPasses::end(const std::vector<at::Tensor>& gradients, const std::vect
   IPU_CHECK(!open_.empty(), "begin() comes before end()");
   const Open open = open_.back();
   const Call& call = calls_.at(static_cast<size_t>(open.number));
+  capture_.annotations().end_pass();  // whatever block the pass was in at last
+  capture_.annotations().begin_pass(*call.op);
   capture_.start_op(identity_op());
   std::vector<ir::Value*> outputs, reached;
   std::vector<int64_t> of;
@@ -230,6 +234,7 @@ void CustomPasses::close() {
 
 void CustomPasses::add_to_training(const std::vector<at::Tensor>& parameters,
                                    const std::vector<at::Tensor>& gradients) {
+  capture_.annotations().lines().resolve();  // for errors
   ir::Builder& builder = capture_.builder();
   const int states = capture_.memory().inputs().count();
   builder.settings = {};
@@ -238,8 +243,12 @@ void CustomPasses::add_to_training(const std::vector<at::Tensor>& parameters,
   for (size_t i = 0; i < parameters.size(); ++i)
     given.push_back(value_for_gradient(capture_, gradients[i], parameters[i]));
   ir::Value* loss = nullptr;
-  const bool has_loss = final_loss_of(*capture_.graph(), states) != nullptr;
-  if (has_loss) loss = find_final_loss(*capture_.graph(), states);
+  try {
+    loss = find_final_loss(*capture_.graph(), states);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNoLoss) throw;
+  }
+  const bool has_loss = loss != nullptr;
   const ir::Op* stands_at = has_loss ? loss->producer() : given.back()->producer();
   if (stands_at != nullptr) {
     builder.settings.block = stands_at->settings.block;

@@ -73,6 +73,11 @@ std::shared_ptr<Slot> Memory::slot_of(const at::Tensor& t) const {
   return view;
 }
 
+int64_t Memory::version_of(const at::Tensor& t) const {
+  const std::shared_ptr<Slot> slot = slot_of(t);
+  return slot == nullptr ? 0 : static_cast<int64_t>(slot->base->versions);
+}
+
 at::Tensor Memory::host_value(const at::Tensor& t) const {
   std::shared_ptr<Slot> slot = slot_of(t);
   if (slot == nullptr) return t;
@@ -274,6 +279,7 @@ void Memory::write(const at::Tensor& t, ir::Value* value) {
   // With gradients off, or through a detached tensor, memory changes behind the back of the gradient: what
   // was there before goes on getting it.
   IpuTensorImpl* impl = impl_of(t);
+  if (impl == nullptr || !impl->detached) ++slot->base->versions;
   const bool unseen = builder_.settings.no_grad || (impl != nullptr && impl->detached);
   const bool in_pass =
       !open_bodies_.empty() && passes_.contains(open_bodies_.back());  // never differentiated

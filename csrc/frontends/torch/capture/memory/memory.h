@@ -41,6 +41,8 @@ class Memory {
   bool is_graph_value(const at::Tensor& t) const;
   bool has_storages() const { return !storages_.empty(); }
   std::shared_ptr<Slot> slot_of(const at::Tensor& t) const;  // nullptr: a plain CPU tensor
+  // How often the memory of `t` has been written so far, not counting writes through `.data` and detach().
+  int64_t version_of(const at::Tensor& t) const;
   // Elements of a tensor that the host has: a constant, or an integer state as long as it is not written;
   // undefined otherwise.
   at::Tensor host_value(const at::Tensor& t) const;
