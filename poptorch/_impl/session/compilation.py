@@ -13,6 +13,7 @@ import torch
 from poptorch import enums, poptorch_core
 from poptorch._impl.capture import state as capture_state, compile_hooks
 from poptorch._impl.capture.graph_capture import GraphCapture
+from poptorch._impl import errors
 from poptorch._impl.log import logger
 from poptorch._impl.options import locations, phased, popart_choices, replication
 from poptorch._impl.session import inspection, job, precompiled, rng
@@ -96,7 +97,9 @@ def _alone_in_capturing(state, body):
 def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> dict[str, typing.Any]:
     options = state.options
     blocks = captured.blocks()
-    places = {key: place for (key, _, _), place in zip(blocks, options._strategy._places(block[1:] for block in blocks))}
+    places = {
+        key: place for (key, _, _), place in zip(blocks, options._strategy._places(block[1:] for block in blocks))
+    }
     places.setdefault("", (0, 0))  # what comes before the first block
     link = state.optimizer_link
     clips = link is not None and math.isfinite(link.description["max_grad_norm"])
@@ -130,6 +133,19 @@ def _native_options(state: WrapperState, captured: poptorch_core.Captured) -> di
         native["recomputation"] = options._Popart.options.get("autoRecomputation", 3)
         native["optimizer"] = link.description
     return native
+
+
+def _require_elements_of_their_own(captured, tensors):
+    """Raises poptorch.Error for a parameter or buffer that the program writes, and of which several elements are one."""
+    for spec in captured.states:
+        is_updated = spec.trainable and spec.used
+        if (is_updated or spec.written) and torch._debug_has_internal_overlap(tensors[spec.name]) == 1:
+            kind = "parameter" if spec.is_parameter else "buffer"
+            raise errors.create_error(
+                f"the {kind} '{spec.name}' {list(spec.shape)} is an expanded tensor: several of its elements are one place in "
+                f"memory, so {'its update' if is_updated else 'what forward writes to it'} could not be stored. Give it memory "
+                "of its own: .expand(...).clone()."
+            )
 
 
 def compile_program(
@@ -175,10 +191,13 @@ def compile_program(
                     compile_hooks.run_after()
 
             captured = _alone_in_capturing(state, record)
+            _require_elements_of_their_own(captured, capture.states)
             progress.advance("capture")
             if from_file is None:
                 native = _native_options(state, captured)
-                executable = poptorch_core.compile(captured, {**native, "cache_directory": cache_directory})
+                executable = poptorch_core.compile(
+                    captured, {**native, "cache_directory": cache_directory}
+                )
                 if link is not None:
                     executable.add_tensor_names(link.scalar_names())
             else:

@@ -72,6 +72,12 @@ class PoplarExecutor(inspection.Inspection):
         made._state = copy.copy(self._state)
         return made
 
+    def __reduce_ex__(self, protocol: typing.SupportsIndex) -> typing.NoReturn:
+        raise errors.create_error(
+            "a wrapper cannot be pickled or copied deeply: its program and its state are on a device. Pickle the model or its "
+            "state_dict(); save() writes the compiled program to a file, which poptorch.load reads."
+        )
+
     @property
     def _executable(self) -> poptorch_core.Executor | None:
         return self._state.executable

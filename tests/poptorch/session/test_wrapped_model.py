@@ -1,5 +1,7 @@
 """What `executor.model` is, and what set on it before compiling is captured."""
 
+import copy
+import io
 import pickle
 
 import pytest
@@ -138,3 +140,67 @@ def test_a_copy_can_be_pickled_while_its_model_is_trained():
     copied = pickle.loads(pickle.dumps(tester.model))
     assert type(copied) is Modes and type(copied.fc.weight) is torch.nn.Parameter
     assert torch.equal(copied.fc.weight, model.fc.weight)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [pickle.dumps, copy.deepcopy, lambda e: torch.save(e, io.BytesIO()), lambda e: pickle.dumps({"model": [e]})],
+    ids=["pickle", "deepcopy", "torch.save", "inside"],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_a_wrapper_cannot_be_pickled_and_says_what_can(copied, training):
+    model = Modes()
+    executor = trained(model) if training else poptorch.inferenceModel(model)
+    with pytest.raises(
+        poptorch.Error, match="a wrapper cannot be pickled or copied deeply: .*state_dict.*poptorch.load"
+    ):
+        copied(executor)
+    executor.destroy()
+
+
+class Expanded(torch.nn.Module):
+    def __init__(self, kind, writes=False):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+        self.writes = writes
+        value = torch.ones(1).expand(3)
+        if kind == "parameter":
+            self.value = torch.nn.Parameter(value)
+        elif kind == "frozen parameter":
+            self.value = torch.nn.Parameter(value, requires_grad=False)
+        else:
+            self.register_buffer("value", value)
+
+    def forward(self, x):
+        if self.writes:
+            self.value.add_(1)
+        out = self.fc(x) * self.value
+        return out, poptorch.identity_loss(out, "sum")
+
+
+@pytest.mark.parametrize(
+    "kind, writes, training, refused",
+    [
+        ("parameter", False, True, "its update"),
+        ("parameter", False, False, None),
+        ("frozen parameter", False, True, None),
+        ("buffer", False, True, None),
+        ("buffer", False, False, None),
+        ("buffer", True, True, "what forward writes to it"),
+        ("buffer", True, False, "what forward writes to it"),
+    ],
+)
+def test_an_expanded_state_that_the_program_writes_is_refused_when_it_is_compiled(kind, writes, training, refused):
+    model = Expanded(kind, writes)
+    executor = trained(model) if training else poptorch.inferenceModel(model)
+    if refused is None:
+        expected = model(torch.ones(3))[0]
+        torch.testing.assert_close(executor(torch.ones(3))[0], expected.detach())
+        assert model.value.tolist() == [1.0] * 3
+        return
+    noun = kind.split()[-1]
+    with pytest.raises(
+        poptorch.Error, match=rf"the {noun} 'value' \[3\] is an expanded tensor: .*{refused} could not be stored"
+    ):
+        executor(torch.ones(3))
+    assert model.value.tolist() == [1.0] * 3
