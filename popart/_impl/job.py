@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from popart._impl.exceptions import popart_exception
 
 
@@ -24,3 +27,25 @@ def exchange_bytes(mine: bytes) -> bytes:
             "poprun, or call torch.distributed.init_process_group in every process."
         )
     return backend.exchange_bytes(mine)
+
+
+def exchange_of(native: Any) -> Callable[[bytes], bytes]:
+    """`exchange_bytes` for a compiled program. The first call raises popart_exception in all processes unless all have the same."""
+    is_checked = False
+
+    def gather(mine: bytes) -> list[bytes]:
+        parts, size = exchange_bytes(mine), len(mine)
+        return [parts[at : at + size] for at in range(0, len(parts), size)]
+
+    def exchange(mine: bytes) -> bytes:
+        nonlocal is_checked
+        if not is_checked:
+            from popdist._impl import same_programs
+
+            difference = same_programs.first_difference(native.machine_text(), gather)
+            if difference is not None:
+                raise popart_exception(f"the processes of the job do not run the same program: {difference}")
+            is_checked = True
+        return exchange_bytes(mine)
+
+    return exchange

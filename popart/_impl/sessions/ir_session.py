@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,7 +99,7 @@ class IrSession(InferenceSession):
         kind = "ipu" if self._compiled_for[0] in _HARDWARE else str(self._compiled_for[0])
         key = f"device={kind} ipus={self._compiled_for[1]} engine={engine.replace(' ', '_')}"
         try:
-            self._native = core.compile(folder, key, self._compiled_for[0] not in _HARDWARE)
+            self._native = core.compile(os.fsencode(folder), key, self._compiled_for[0] not in _HARDWARE)
         except ipu_core.Error as error:
             _raise(error)
         how = "loaded from the cache" if self._native.from_cache else "compiled"
@@ -124,9 +125,9 @@ class IrSession(InferenceSession):
         self._find_uses()
 
     def _join_job(self, options: Any, local: int) -> None:
-        from popart._impl.job import exchange_bytes  # only in a job: it needs torch
+        from popart._impl.job import exchange_of  # only in a job: it needs torch
 
-        self._native.set_job(options.globalReplicaOffset, exchange_bytes)
+        self._native.set_job(options.globalReplicaOffset, exchange_of(self._native))
 
     @property
     def first_replica(self) -> int:

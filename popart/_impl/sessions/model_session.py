@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any
 
 import numpy
@@ -257,15 +258,15 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
                 native = self._program.load(self._file, not is_hardware, checks)
             else:
                 folder = str(options.cachePath) if options.enableEngineCaching and is_hardware else ""
-                native = self._program.compile(folder, self._cache_key(), not is_hardware, checks)
+                native = self._program.compile(os.fsencode(folder), self._cache_key(), not is_hardware, checks)
                 if native.from_cache:
                     log.info(f"loading a serialised executable of '{self._name}' from {folder}")
                 else:
                     log.info(f"graph compilation of '{self._name}' is complete")
             if options.getGlobalReplicationFactor() > local_replicas_of(options):
-                from popart._impl.job import exchange_bytes  # only in a job: it needs torch
+                from popart._impl.job import exchange_of  # only in a job: it needs torch
 
-                native.set_job(options.globalReplicaOffset, exchange_bytes)
+                native.set_job(options.globalReplicaOffset, exchange_of(native))
             if self._loss:
                 native.set_optimizer(self._optimizer_values())
         except ipu_core.Error as error:

@@ -174,19 +174,40 @@ def _complete(work, processes):
         work.wait()  # raises what went wrong
 
 
+def _require_one_program(executable, gather):
+    """poptorch.Error in all processes when their programs are not the same: torch.distributed would end the process."""
+    from popdist._impl import same_programs
+
+    difference = same_programs.first_difference(executable.machine_text(), gather)
+    if difference is not None:
+        raise errors.create_error(
+            f"the processes of the job do not train the same program: {difference}\nAll need the same model, options, "
+            "optimizer and shapes of inputs, and call their wrappers in the same order."
+        )
+
+
 def join(executable, options, exchanges):
     """Tells a compiled program which process of the job it is in, and how to reach the others when it `exchanges` values."""
     processes = number_of_processes(options)
 
-    def exchange(mine):
+    is_checked = False
+
+    def gather(mine):
         from popdist._impl import lending  # programs of one process do without
 
-        check_exchange(options)
         own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
         parts = [torch.empty_like(own) for _ in range(processes)]
         with lending.lent([own, *parts]):
             _complete(torch.distributed.all_gather(parts, own, async_op=True), processes)
-        return b"".join(part.numpy().tobytes() for part in parts)
+        return [part.numpy().tobytes() for part in parts]
+
+    def exchange(mine):
+        nonlocal is_checked
+        check_exchange(options)
+        if not is_checked:
+            _require_one_program(executable, gather)
+            is_checked = True
+        return b"".join(gather(mine))
 
     if processes > 1:
         executable.set_job(options.Distributed.processId * options.replication_factor, exchange if exchanges else None)

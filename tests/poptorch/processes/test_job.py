@@ -188,6 +188,35 @@ def test_a_job_trains_with_the_bits_of_one_process_with_all_replicas(tmp_path, s
         assert torch.equal(alone[:, 2:], torch.tensor(second[call]).reshape(6, 2))
 
 
+DIFFERENT = """
+import json, os, torch, poptorch
+process = int(os.environ["OMPI_COMM_WORLD_RANK"])
+torch.distributed.init_process_group("gloo", rank=process, world_size=2)
+
+class Net(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, width)
+    def forward(self, x):
+        return poptorch.identity_loss(self.layer(x).square(), "mean")
+
+net = Net(4 + process)
+options = poptorch.Options()
+options.Distributed.configureProcessId(process, 2)
+try:
+    poptorch.trainingModel(net, options, torch.optim.SGD(net.parameters(), lr=0.1))(torch.ones(2, 3))
+except poptorch.Error as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def test_processes_that_train_different_programs_both_name_the_first_difference():
+    first, second = results(DIFFERENT, 2)
+    for text in (first, second):
+        assert "the programs of instances 0 and 1 differ, first in line" in text
+        assert "f32[4" in text and "f32[5" in text
+
+
 class Trained(torch.nn.Module):
     def __init__(self):
         super().__init__()
