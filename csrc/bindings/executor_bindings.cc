@@ -79,7 +79,7 @@ void set_job(tf::Executor& executor, int first_replica, py::object exchange) {
       const auto* begin = reinterpret_cast<const std::byte*>(view.data());
       return std::vector<std::byte>(begin, begin + view.size());
     } catch (py::error_already_set& e) {
-      if (e.matches(PyExc_KeyboardInterrupt)) {
+      if (!e.matches(PyExc_Exception)) {
         e.restore();
         throw Error(ErrorCode::kInterrupted, "interrupted: while waiting for the other processes of the job");
       }

@@ -57,7 +57,7 @@ kernels::HostFunction function_of(const std::string& name, py::object callable) 
       const py::object given = (*shared)(replica, tensors);
       take(name, given.cast<std::vector<at::Tensor>>(), results);
     } catch (py::error_already_set& e) {
-      if (e.matches(PyExc_KeyboardInterrupt)) {
+      if (!e.matches(PyExc_Exception)) {  // KeyboardInterrupt, SystemExit: it leaves as itself
         e.restore();
         throw Error(ErrorCode::kInterrupted, "interrupted: in the host function '" + name + "'");
       }

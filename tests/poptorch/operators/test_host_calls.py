@@ -70,7 +70,9 @@ def test_several_results_come_as_a_list_and_a_tensor_as_a_tensor():
     assert total == x.sum() and torch.equal(whole.long(), x.long()) and torch.equal(positive, x > 0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool]
+)
 def test_dtypes_are_those_that_forward_passed(dtype):
     seen = []
 
@@ -367,6 +369,30 @@ def test_ctrl_c_interrupts_the_function_and_leaves_the_device_usable():
     assert not ended
     waiting.clear()
     assert torch.equal(model(torch.ones(2)), torch.ones(2))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    "raised", [SystemExit(3), GeneratorExit("mine"), type("Own", (BaseException,), {})("mine")], ids=repr
+)
+def test_what_is_no_exception_leaves_as_itself(raised, replicas):
+    leaves = []
+
+    def leave(x):
+        if leaves:
+            raise raised
+        return x
+
+    cpu = poptorch.CPU(leave, "leave")
+    model = inference(lambda x: cpu(x), poptorch.Options().replicationFactor(replicas))
+    x = torch.ones(2)
+    expected = model(x)
+    leaves.append(True)
+    with pytest.raises(type(raised)) as caught:
+        model(x)
+    assert caught.value is raised
+    leaves.clear()
+    assert torch.equal(model(x), expected)
 
 
 def test_other_threads_run_python_meanwhile():
