@@ -8,6 +8,7 @@
 #include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
 #include "support/error.h"
+#include "support/foreign_text.h"
 #include "support/fork.h"
 
 namespace ipu::kernels {
@@ -71,6 +72,7 @@ ipu_value value_of(const ipu_attribute& schema, const Attribute& given) {
   return value;
 }
 
+constexpr int32_t kMostLanes = 0xffff;
 constexpr size_t kMaxOperands = 64;  // problem_of() in ops/custom lets no more through
 
 std::vector<const TensorSpec*> present_operands(const KernelRequest& request) {
@@ -89,7 +91,7 @@ class CustomKernel : public PreparedKernel {
       operands_.push_back(request.is_absent(i) ? absent_view() : view_of(request.operands[i]));
     while (operands_.size() < static_cast<size_t>(op.operand_count)) operands_.push_back(absent_view());
     for (const TensorSpec& spec : request.results) results_.push_back(view_of(spec));
-    lanes_ = op.lanes == nullptr ? 1 : std::max(1, static_cast<int>(op.lanes(call_.get())));
+    lanes_ = custom_lanes(op, call_.get());
   }
 
   int lanes() const override { return lanes_; }
@@ -106,7 +108,7 @@ class CustomKernel : public PreparedKernel {
       results[i] = results_[i];
       results[i].data = call.results[i];
     }
-    op_.run(call_.get(), operands, results, lane);
+    in_library(op_, "kernel", [&] { op_.run(call_.get(), operands, results, lane); });
   }
 
  private:
@@ -190,14 +192,16 @@ Footprint footprint_of_custom(const KernelRequest& request) {
   const CustomCall call(op, present_operands(request), request.attributes);
   ipu_type types[kMaxOperands] = {};
   char error[512] = "";
-  if (op.infer(call.get(), types, error, sizeof error) != 0) {
+  if (in_library(op, "shape function", [&] { return op.infer(call.get(), types, error, sizeof error); }) !=
+      0) {
     error[sizeof error - 1] = '\0';
     refuse("has operands that do not fit: " + std::string(error));
   }
   for (size_t i = 0; i < request.results.size(); ++i)
     require(is_same(types[i], request.results[i]), "has a result of another type than its operation gives");
-  const int32_t lanes = op.lanes == nullptr ? 1 : op.lanes(call.get());
-  require(lanes <= 0xffff, "has a custom operation of more than 65535 lanes");
+  const int32_t lanes =
+      op.lanes == nullptr ? 1 : in_library(op, "count of lanes", [&] { return op.lanes(call.get()); });
+  require(lanes <= kMostLanes, "has a custom operation of more than 65535 lanes");
   Footprint touched = footprint_of_views(request);
   for (size_t i = 0; i < request.operands.size(); ++i)
     if (request.is_absent(i)) touched.operands[i] = {};
@@ -207,6 +211,26 @@ Footprint footprint_of_custom(const KernelRequest& request) {
 IPU_REGISTER_KERNEL("custom", prepare, footprint_of_custom);
 
 }  // namespace
+
+void refuse_thrown(const ipu_custom_op& op, std::string_view part, const char* what) {
+  throw Error(
+      ErrorCode::kExecution,
+      fmt::format(
+          "custom operation failed: the {} of '{}.{}' threw {}. Code of a library returns; `infer` says in "
+          "`error` what is wrong.",
+          part, op.domain, op.name,
+          what == nullptr ? std::string("something that is no std::exception") : quotation(what)));
+}
+
+int custom_lanes(const ipu_custom_op& op, const ipu_call* call) {
+  if (op.lanes == nullptr) return 1;
+  const int32_t lanes = in_library(op, "count of lanes", [&] { return op.lanes(call); });
+  if (lanes > kMostLanes)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("custom operation failed: '{}.{}' says {} lanes, and at most {} can be run.",
+                            op.domain, op.name, lanes, kMostLanes));
+  return std::max(1, lanes);
+}
 
 void register_custom_kernel(const std::string& name, const ipu_custom_op* op) {
   IPU_CHECK(op->operand_count <= static_cast<int>(kMaxOperands) &&

@@ -3,7 +3,9 @@
 // (ops/custom).
 #pragma once
 
+#include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "include/ipu/custom_op.h"
@@ -32,6 +34,24 @@ class CustomCall {
   std::vector<ipu_value> values_;
   ipu_call call_{};
 };
+
+// Error(kExecution): code of the operation's library, its `part`, threw; `what` is what it says.
+[[noreturn]] void refuse_thrown(const ipu_custom_op& op, std::string_view part, const char* what);
+
+// The way into the code of a library: what it throws becomes an Error.
+template <typename Work>
+auto in_library(const ipu_custom_op& op, std::string_view part, Work work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    refuse_thrown(op, part, error.what());
+  } catch (...) {
+    refuse_thrown(op, part, nullptr);
+  }
+}
+
+// At least 1. Error(kTypeMismatch) above 65535.
+int custom_lanes(const ipu_custom_op& op, const ipu_call* call);
 
 ipu_type custom_type(DType dtype, const Shape& shape);
 Attribute attribute_of(const ipu_value& value);  // a default of the table

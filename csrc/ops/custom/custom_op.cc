@@ -55,7 +55,9 @@ std::vector<ir::Type> infer(const ipu_custom_op& op, const InferContext& context
   const Call use(op, context.operands, context.attributes);
   std::vector<ipu_type> types(static_cast<size_t>(op.result_count));
   char error[512] = "";
-  if (op.infer(use.call.get(), types.data(), error, sizeof error) != 0) {
+  const int32_t refused = kernels::in_library(
+      op, "shape function", [&] { return op.infer(use.call.get(), types.data(), error, sizeof error); });
+  if (refused != 0) {
     error[sizeof error - 1] = '\0';
     throw Error(ErrorCode::kTypeMismatch, fmt::format("operands do not fit: {}.", error));
   }
@@ -105,8 +107,11 @@ void run_reference(const ipu_custom_op& op, ReferenceCall& call) {
     results.push_back(view_of(result->type));
     results.back().data = memory.back().data();
   }
-  const int32_t lanes = op.lanes == nullptr ? 1 : op.lanes(use.call.get());
-  for (int32_t lane = 0; lane < lanes; ++lane) op.run(use.call.get(), operands.data(), results.data(), lane);
+  const int lanes = kernels::custom_lanes(op, use.call.get());
+  kernels::in_library(op, "kernel", [&] {
+    for (int32_t lane = 0; lane < lanes; ++lane)
+      op.run(use.call.get(), operands.data(), results.data(), lane);
+  });
   for (size_t i = 0; i < results.size(); ++i)
     call.results[i]->values = ReferenceTensor::from_bytes(call.results[i]->type, memory[i].data()).values;
 }
@@ -152,7 +157,7 @@ Cost cost_of(const ipu_custom_op& op, const ir::Op& use) {
   if (op.flops != nullptr) {
     const Attributes attributes = with_defaults(*definition(use), use.attributes);
     const Call call(op, types, attributes);
-    cost.flops = op.flops(call.call.get());
+    cost.flops = kernels::in_library(op, "count of operations", [&] { return op.flops(call.call.get()); });
   }
   return cost;
 }

@@ -44,6 +44,36 @@ static const ipu_custom_op_table kTable = {IPU_CUSTOM_OP_ABI, 1, kOps};
 extern "C" const ipu_custom_op_table* ipu_custom_ops(void) { return &kTable; }
 """
 
+# Throws, in the function that `where` names, an exception or a number; or says too many lanes.
+THROWS = """
+#include <stdexcept>
+#include "ipu/custom_op.h"
+static void act(const ipu_call* call, int64_t function) {
+  if (call->attributes[0].integer != function) return;
+  if (call->attributes[1].integer != 2) throw 7;
+  throw std::runtime_error("mine");
+}
+static int32_t infer(const ipu_call* call, ipu_type* results, char*, size_t) {
+  act(call, 2);
+  results[0] = call->operands[0];
+  return 0;
+}
+static void run(const ipu_call* call, const ipu_view*, const ipu_view*, int32_t) { act(call, 3); }
+static int32_t lanes(const ipu_call* call) {
+  act(call, 4);
+  return call->attributes[0].integer == 6 ? 2000000000 : 1;
+}
+static const ipu_operand kX[] = {{"x", 0, 0}};
+static const ipu_attribute kAttributes[] = {{"where", 1, {IPU_INTEGER, 0, 0, 0, 0, 0, 0}},
+                                            {"number", 1, {IPU_INTEGER, 0, 0, 0, 0, 0, 0}}};
+static const char* const kY[] = {"y"};
+static const ipu_custom_op kOp = {sizeof(ipu_custom_op), "throws", "act", 1, "Throws.", 1, kX, 2, kAttributes, 1, kY,
+                                  infer, run, lanes, 0, IPU_GRADIENT_ZERO, 0, 0, 0, 0};
+static const ipu_custom_op* const kOps[] = {&kOp};
+static const ipu_custom_op_table kTable = {IPU_CUSTOM_OP_ABI, 1, kOps};
+extern "C" const ipu_custom_op_table* ipu_custom_ops(void) { return &kTable; }
+"""
+
 
 def compiled(source, target, *options):
     command = ["c++", "-std=c++20", "-O1", "-fPIC", "-shared", f"-I{HEADERS}", *options, str(source), "-o", str(target)]
@@ -59,7 +89,10 @@ def libraries(tmp_path_factory):
     example = compiled(ROOT / "tests" / "ops" / "custom_ops" / "example.cc", folder / "example.so")
     kinds = compiled(folder / "kinds.cc", folder / "kinds.so")
     ctypes.cdll.LoadLibrary(example)
+    (folder / "throws.cc").write_text(THROWS)
+    throws = compiled(folder / "throws.cc", folder / "throws.so")
     ctypes.cdll.LoadLibrary(kinds)
+    ctypes.cdll.LoadLibrary(throws)
     return example, kinds
 
 
@@ -80,7 +113,9 @@ def look(x, **attributes):
 def test_an_operation_of_a_loaded_library_computes():
     x = torch.randn(4, 6)
     torch.testing.assert_close(poptorch.inferenceModel(Call(cube))(x), x**3)
-    torch.testing.assert_close(poptorch.inferenceModel(Call(lambda x: cube(x * 2, scale=0.5) + 1))(x), 0.5 * (2 * x) ** 3 + 1)
+    torch.testing.assert_close(
+        poptorch.inferenceModel(Call(lambda x: cube(x * 2, scale=0.5) + 1))(x), 0.5 * (2 * x) ** 3 + 1
+    )
 
 
 def test_several_results_come_as_a_list():
@@ -273,11 +308,14 @@ def message(function, *inputs):
 
 
 @pytest.mark.parametrize(
-    "name, domain, version", [("cubes", "test.ops", 1), ("cube", "other.ops", 1), ("cube", "test.ops", 2), ("cube", "test.ops", 0)]
+    "name, domain, version",
+    [("cubes", "test.ops", 1), ("cube", "other.ops", 1), ("cube", "test.ops", 2), ("cube", "test.ops", 0)],
 )
 def test_an_unknown_operation_is_an_error_that_lists_the_known_ones(name, domain, version):
     text = message(lambda x: poptorch.custom_op([x], name, domain, version, [x])[0], torch.ones(2))
-    assert f"unknown custom operation [IPU-E101]: name '{name}', domain '{domain}', version {version}. Known are" in text
+    assert (
+        f"unknown custom operation [IPU-E101]: name '{name}', domain '{domain}', version {version}. Known are" in text
+    )
     for known in ("poptorch.custom_ops.FastGatherLastDim", "test.ops.cube", "test.ops.halves.v2", "kinds.look.v3"):
         assert f"\n    {known}\n" in text
     assert "ctypes.cdll.LoadLibrary(path)" in text and "test_custom_ops.py" in text.split(":")[0]
@@ -321,6 +359,22 @@ poptorch.inferenceModel(lambda x: poptorch.custom_op([x], "identity", "test.brok
     assert "no shape function or no kernel for 'test.broken.identity'" in result.stderr
 
 
+@pytest.mark.parametrize("number", [0, 2], ids=["an exception", "a number"])
+@pytest.mark.parametrize("where, part", [(0, "shape function"), (1, "kernel"), (2, "count of lanes")])
+def test_what_a_library_throws_is_an_error_that_names_the_operation(where, part, number):
+    attributes = {"where": where + 2, "number": number + 2}  # 0 and 1 would be booleans
+    use = lambda x: poptorch.custom_op([x], "act", "throws", 1, [x], attributes)[0]  # noqa: E731
+    text = message(use, torch.ones(2))
+    thrown = "something that is no std::exception" if number else "mine"
+    assert "custom operation failed [IPU-E4" in text and f"the {part} of 'throws.act' threw {thrown}" in text
+
+
+def test_too_many_lanes_are_an_error_that_says_how_many_can_be_run():
+    attributes = {"where": 6, "number": 2}
+    text = message(lambda x: poptorch.custom_op([x], "act", "throws", 1, [x], attributes)[0], torch.ones(2))
+    assert "'throws.act' says 2000000000 lanes, and at most 65535 can be run" in text and "internal" not in text
+
+
 def test_a_saved_executable_names_the_operation(tmp_path):
     path, x = tmp_path / "model.poptorch", torch.randn(3)
     poptorch.inferenceModel(Call(cube)).compileAndExport(path, x, export_model=False)
@@ -333,14 +387,18 @@ def test_a_saved_executable_names_the_operation(tmp_path):
 
 
 def gather(data, index, **attributes):
-    return poptorch.custom_op([data, index], "FastGatherLastDim", "poptorch.custom_ops", 1, [index.to(data.dtype)], attributes)[0]
+    return poptorch.custom_op(
+        [data, index], "FastGatherLastDim", "poptorch.custom_ops", 1, [index.to(data.dtype)], attributes
+    )[0]
 
 
 def test_the_built_in_gather():
     data, index = torch.randn(2, 3, 5), torch.randint(0, 5, (2, 3, 7), dtype=torch.int32)
     expected = torch.gather(data, -1, index.long())
     assert torch.equal(poptorch.inferenceModel(Call(gather))(data, index), expected)
-    assert torch.equal(poptorch.inferenceModel(Call(lambda d, i: gather(d, i, debug_str="name")))(data, index), expected)
+    assert torch.equal(
+        poptorch.inferenceModel(Call(lambda d, i: gather(d, i, debug_str="name")))(data, index), expected
+    )
 
 
 class Gathered(nn.Module):
