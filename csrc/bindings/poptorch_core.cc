@@ -81,7 +81,7 @@ int64_t tensor_id(const at::Tensor& t) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(impl->slot.get()));
 }
 
-// Frames of torch and of this package are not the user's lines.
+// Frames of torch, of this package and of the standard library are not the user's lines.
 void find_libraries() {
   std::vector<std::string> directories;
   directories.push_back(
@@ -93,10 +93,7 @@ void find_libraries() {
     directories.push_back(file.parent_path().string() + "/");
   }
   py::object os = py::module_::import("os");
-  directories.push_back(os.attr("path").attr("dirname")(os.attr("__file__")).cast<std::string>() +
-                        "/contextlib.py");
-  directories.push_back(os.attr("path").attr("dirname")(os.attr("__file__")).cast<std::string>() +
-                        "/functools.py");
+  directories.push_back(os.attr("path").attr("dirname")(os.attr("__file__")).cast<std::string>() + "/");
   tf::set_library_directories(std::move(directories));
 }
 

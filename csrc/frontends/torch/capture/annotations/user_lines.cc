@@ -24,21 +24,22 @@ std::atomic<std::shared_ptr<const std::vector<std::string>>>& location_excludes(
   return fragments;
 }
 
+bool is_installed(const std::string& file) {
+  return file.find("/site-packages/") != std::string::npos ||
+         file.find("/dist-packages/") != std::string::npos;
+}
+
+// What is installed below the standard library is not of it.
 bool is_library(const std::string& file) {
   if (file.rfind("<frozen", 0) == 0) return true;
   for (const std::string& d : library_directories()) {
-    if (file.rfind(d, 0) == 0) return true;
+    if (file.rfind(d, 0) == 0 && !is_installed(file.substr(d.size() - 1))) return true;
   }
   const std::shared_ptr<const std::vector<std::string>> excludes = location_excludes().load();
   for (const std::string& fragment : *excludes) {
     if (!fragment.empty() && file.find(fragment) != std::string::npos) return true;
   }
   return false;
-}
-
-bool is_installed(const std::string& file) {
-  return file.find("/site-packages/") != std::string::npos ||
-         file.find("/dist-packages/") != std::string::npos;
 }
 
 std::string shown_path(const std::string& file) {
