@@ -135,7 +135,11 @@ class Ir:
         """
         options = self._options
         if save_dir is not None:
-            os.makedirs(save_dir, exist_ok=True)
+            if not os.path.isdir(save_dir):
+                import popart
+
+                os.makedirs(save_dir, exist_ok=True)
+                popart.getLogger("popxl").warn(f"dot_checkpoint made the folder '{save_dir}'")
             options.logDir = str(save_dir)
         if "POPART_DOT_CHECKS" not in os.environ and not options.dotChecks:
             options.dotChecks = {"ALL"}

@@ -7,6 +7,7 @@
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"
 #include "python/without_lock.h"
+#include "support/regular_file.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -92,6 +93,8 @@ void define_executables(py::module_& m) {
            })
       .def("storages", &storages)
       .def("executor", &load, py::arg("graph"));
+  m.def("check_target", &check_target, py::arg("path"),
+        "Error when a file cannot be written there: a device, a pipe.");
   m.def("save_executable", &save, py::arg("executor"), py::arg("path"), py::arg("metadata"), py::arg("model"),
         py::arg("storages"));
   m.def("graph_digest", &tf::graph_digest, py::arg("captured"),

@@ -3,6 +3,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -22,7 +23,11 @@ constexpr int64_t kMaxLineBreaks = 80;
 // A message of many lines goes to a file; what remains is its first line and where the rest is.
 std::string shortened(const std::string& message) {
   if (std::count(message.begin(), message.end(), '\n') <= kMaxLineBreaks) return message;
-  std::ofstream log("poptorch_error.log");
+  constexpr const char* kLog = "poptorch_error.log";
+  std::error_code failure;
+  if (std::filesystem::exists(kLog, failure) && !std::filesystem::is_regular_file(kLog, failure))
+    return message;
+  std::ofstream log(kLog);
   log << message << '\n';
   log.close();
   if (!log) return message;  // a folder that cannot be written

@@ -13,6 +13,7 @@
 #include "support/error.h"
 #include "support/interruption.h"
 #include "support/log.h"
+#include "support/regular_file.h"
 
 namespace ipu::passes {
 namespace {
@@ -138,6 +139,7 @@ void dump(const ir::Module& module, std::string_view moment) {
     if (c == ':' || c == '/') c = '-';
   std::string path = fmt::format(
       "{}/{:03}-{}.ir", directory == nullptr || *directory == '\0' ? "." : directory, sequence++, name);
+  check_target(path);
   std::ofstream file(path);
   file << ir::print(module);
   if (!file.flush())

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from popart._impl import files
 from popart._impl.exceptions import popart_exception
 
 _ROOTS = tuple(
@@ -61,8 +62,8 @@ def closePoplarDebugInfo() -> None:
     """Writes the file: `contexts`, those that have not ended last, and `stringTable`."""
     if _recording.path is not None:
         _recording.contexts += reversed(_recording.open.values())
-        with open(_recording.path, "w") as file:
-            json.dump({"contexts": _recording.contexts, "stringTable": list(_recording.strings)}, file)
+        content = {"contexts": _recording.contexts, "stringTable": list(_recording.strings)}
+        files.write(_recording.path, json.dumps(content))
         _recording.__init__()  # type: ignore[misc]
 
 

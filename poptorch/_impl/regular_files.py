@@ -3,6 +3,9 @@
 import os
 import stat
 
+from poptorch import poptorch_core
+from poptorch._impl.log import logger
+
 
 def read(path):
     """The bytes of a regular file.
@@ -17,6 +20,29 @@ def read(path):
         raise ValueError(f"{os.fspath(path)} is not a regular file")
     with open(descriptor, "rb") as file:
         return file.read()
+
+
+def write(path, data):
+    """Writes bytes to a regular file: a new one, or over one.
+
+    Raises:
+        OSError: it cannot be written.
+        poptorch.Error: the path leads to something else than a regular file.
+    """
+    poptorch_core.check_target(os.fsencode(path))
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def make_folder(path, for_what):
+    """A folder and those above it; a warning names what was made. `for_what`: who asks, for the warning.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not os.path.isdir(path):
+        os.makedirs(path, exist_ok=True)
+        logger.warning("%s made the folder %s", for_what, path)
 
 
 def open_lock(path):

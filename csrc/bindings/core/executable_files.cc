@@ -7,6 +7,7 @@
 #include "executable/file.h"
 #include "python/without_lock.h"
 #include "support/error.h"
+#include "support/regular_file.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -77,6 +78,8 @@ void bind_executable_files(py::module_& m) {
            py::arg("path"))
       .def_property_readonly("metadata", [](const Container& file) { return file.metadata(); })
       .def("arrays", &arrays, "name -> (safetensors' name of the type, shape, bytes)");
+  m.def("check_target", &check_target, py::arg("path"),
+        "Error when a file cannot be written there: a device, a pipe.");
   m.def(
       "save_executable", &save, py::arg("session"), py::arg("path"), py::arg("metadata"), py::arg("arrays"),
       "Writes a program (None: none), texts, and arrays as name -> (safetensors' name of the type, array).");

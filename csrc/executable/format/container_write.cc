@@ -13,6 +13,8 @@
 #include "executable/format/container.h"
 #include "executable/format/container_layout.h"
 #include "support/error.h"
+#include "support/foreign_text.h"
+#include "support/regular_file.h"
 
 namespace ipu::executable {
 namespace {
@@ -54,7 +56,7 @@ class TemporaryFile {
  private:
   [[noreturn]] static void fail(const char* verb, const std::string& path) {
     throw Error(ErrorCode::kFileAccess,
-                fmt::format("cannot {} file: {}: {}.", verb, path, std::strerror(errno)));
+                fmt::format("cannot {} file: {}: {}.", verb, printable(path), std::strerror(errno)));
   }
   std::string path_;
   int file_ = -1;
@@ -126,6 +128,7 @@ std::vector<std::byte> ContainerWriter::bytes() const {
 }
 
 void ContainerWriter::write(const std::string& path, Writers writers) const {
+  if (writers == Writers::kAnybody) check_target(path);  // an entry of a cache may replace what is none
   TemporaryFile file(path);
   if (writers == Writers::kAnybody) file.open_to_all();
   const std::string head = header();

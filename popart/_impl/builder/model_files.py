@@ -11,6 +11,7 @@ import onnx.checker
 from google.protobuf.message import DecodeError
 
 from ipu_core.onnx_files import texts_that_are_none
+from popart._impl import files
 from popart._impl.builder import allowances, external_files, protos
 from popart._impl.exceptions import popart_exception
 
@@ -149,8 +150,7 @@ def _make_empty(tensor: onnx.TensorProto) -> None:
 def save(proto: onnx.ModelProto, data: Callable[[], bytes], filename: str) -> None:
     check(proto)
     try:
-        with open(filename, "wb") as file:
-            file.write(data())
+        files.write(filename, data())
     except OSError as error:
         raise popart_exception(f"the model cannot be written to '{filename}': {error}") from error
 
@@ -160,6 +160,10 @@ def externalise(graph: onnx.GraphProto, ids: Sequence[str], filename: str) -> No
     folder = os.path.dirname(filename)
     if folder and not os.path.isdir(folder):
         raise popart_exception(f"the folder '{folder}' of '{filename}' is not there")
+    try:
+        filename.encode()
+    except UnicodeEncodeError as error:
+        raise popart_exception(f"{filename!r} is no UTF-8, which names of files in an ONNX model are") from error
     known = {tensor.name: tensor for tensor in graph.initializer}
     parts: list[tuple[Any, bytes]] = []
     for id in ids:
@@ -173,6 +177,7 @@ def externalise(graph: onnx.GraphProto, ids: Sequence[str], filename: str) -> No
         parts.append((known[id], data))
     offset = 0
     try:
+        files.check_target(filename)
         with open(filename, "wb") as file:
             for _, data in parts:
                 file.write(data)

@@ -6,6 +6,8 @@ import os
 import re
 from typing import Any
 
+from popart._impl import files
+
 
 def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -38,8 +40,7 @@ def is_chosen(options: Any, check: str) -> bool:
 
 
 def write(folder: str, name: str, lines: list[str]) -> None:
-    with open(os.path.join(folder or ".", name + ".dot"), "w") as file:
-        file.write("\n".join(["digraph D {", *lines, "}"]) + "\n")
+    files.write(os.path.join(folder or ".", name + ".dot"), "\n".join(["digraph D {", *lines, "}"]) + "\n")
 
 
 def checkpoint(ir: Any, check: str) -> None:

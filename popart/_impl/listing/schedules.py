@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from popart._impl import files
 from popart._impl.exceptions import popart_exception
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def write(listing: Listing, graphs: dict[str, list[Op]]) -> None:
     if not os.path.isdir(folder):
         raise popart_exception(f"serializedPoprithmsShiftGraphsDir is '{folder}', which is no folder; make it first")
     for number, ops in enumerate(graphs.values()):
-        with open(os.path.join(folder, f"poprithms_shift_graph_{number}.json"), "w") as file:
-            json.dump(_problem(listing, ops), file)
+        path = os.path.join(folder, f"poprithms_shift_graph_{number}.json")
+        files.write(path, json.dumps(_problem(listing, ops)))
 
 
 def _problem(listing: Listing, ops: list[Op]) -> dict[str, list[dict[str, Any]]]:

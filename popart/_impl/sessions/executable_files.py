@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 import ipu_core
+from popart._impl import files
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 
@@ -50,6 +51,7 @@ def target_path(path: Any, name: str) -> str:
     if os.path.isdir(text) or text.endswith(os.sep):
         text = os.path.join(text, name)
     folder = os.path.dirname(os.path.abspath(text))
+    files.make_folder(folder, f"the file '{text}'")
     makedirsAndCheckWritable(folder)
     return text
 
@@ -76,7 +78,7 @@ def save(
         for name, value in arrays.items()
     }
     try:
-        ipu_core._native.save_executable(native, path, metadata, typed)
+        ipu_core._native.save_executable(native, os.fsencode(path), metadata, typed)
     except ipu_core.Error as error:
         raise popart_runtime_error(str(error)) from error
 
@@ -91,7 +93,7 @@ def load(path: Any, program: Any) -> Any:
     if not os.path.isfile(text):
         raise popart_exception(f"no executable: there is no file '{text}'")
     try:
-        file = ipu_core._native.ExecutableFile(text)
+        file = ipu_core._native.ExecutableFile(os.fsencode(text))
     except ipu_core.Error as error:
         raise popart_exception(f"no executable: {error}") from error
     if file.metadata.get(_PROGRAM) != digest(program):

@@ -6,6 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from popart._impl import files
 from popart._impl.debug_info import is_recording
 from popart._impl.enums import IrSerializationFormat, RecomputationType
 from popart._impl.exceptions import popart_exception
@@ -71,8 +72,7 @@ class IrReading:
 
             record_program(self._listing())
         if dump:
-            with open(dump, "w") as file:
-                file.write(self._serializeIr(IrSerializationFormat["JSON"]))
+            files.write(dump, self._serializeIr(IrSerializationFormat["JSON"]))
 
     def _check_restored(self) -> None:
         """Raises popart_exception for an anchor that asks for what the pipeline restores of a tensor that it does not restore."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from popart._impl import files
 from popart._impl.exceptions import popart_runtime_error
 
 if TYPE_CHECKING:
@@ -102,23 +102,6 @@ class SavedModel:
         self.data = model.SerializeToString()
 
 
-def write_file(path: str, data: bytes) -> None:
-    """Writes a regular file, whole: a pipe would be waited for, and a device keeps nothing.
-
-    Raises:
-        popart_runtime_error: the file cannot be opened or written, or is something else.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        with open(descriptor, "wb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise popart_runtime_error(f"the model cannot be written to '{path}': it is no regular file")
-            file.truncate()
-            file.write(data)
-    except (OSError, ValueError) as error:  # the latter for a name with a zero in it
-        raise popart_runtime_error(f"the model cannot be written to '{path}': {error}") from error
-
-
 def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
     return {entry.key: entry.value for entry in tensor.external_data}
 
@@ -132,6 +115,7 @@ def _refer(tensor: onnx.TensorProto, location: str, offset: int, length: int) ->
 
 
 def _open(path: str, mode: str) -> Any:
+    files.check_target(path, popart_runtime_error)
     try:
         return open(path, mode)
     except OSError as error:

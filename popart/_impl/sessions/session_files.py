@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 import ipu_core
+from popart._impl import files
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error, poplar_exception
 from popart._impl.logs import getLogger
@@ -178,9 +179,8 @@ class SessionFiles:
         if not engine_options.writes_profile(self._engine_options) or self._device.type is DeviceType.Cpu:
             return ""
         path = self._profile_path()
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        files.make_folder(os.path.dirname(path), "the profile")
         memory = [dict(zip(("arena", "peak", "variables"), of_ipu, strict=True)) for of_ipu in native.memory()]
         content = {"session": self._name, "memory": memory, "program": native.program_text()}
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
+        files.write(path, json.dumps(content, indent=1))
         return path

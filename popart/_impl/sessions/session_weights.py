@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from popart._impl import files
 from popart._impl.builder import external_files
 from popart._impl.exceptions import popart_runtime_error
-from popart._impl.sessions.saved_model import saved_states, write_file
+from popart._impl.sessions.saved_model import saved_states
 
 
 class SessionWeights:
@@ -104,7 +105,10 @@ class SessionWeights:
             values = {name: weights.in_model(name) for name in weights.ids if name in weights.values}
             states = {name: weights.in_model(name) for name in saved_states(weights.states)}
         data = self._saved.bytes_with(values, states)
-        write_file(os.fspath(fn), data)
+        try:
+            files.write(os.fspath(fn), data, popart_runtime_error)
+        except (OSError, ValueError) as failed:  # the latter for a name with a zero in it
+            raise popart_runtime_error(f"the model cannot be written to '{fn}': {failed}") from failed
         self._saved.with_states_of(data)
 
     def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:

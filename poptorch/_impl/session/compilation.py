@@ -6,6 +6,7 @@ import collections.abc
 import contextlib
 import datetime
 import math
+import os
 import typing
 
 import torch
@@ -196,7 +197,7 @@ def compile_program(
             if from_file is None:
                 native = _native_options(state, captured)
                 executable = poptorch_core.compile(
-                    captured, {**native, "cache_directory": cache_directory}
+                    captured, {**native, "cache_directory": os.fsencode(cache_directory)}
                 )
                 if link is not None:
                     executable.add_tensor_names(link.scalar_names())

@@ -10,7 +10,7 @@ import typing
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import environment, errors
+from poptorch._impl import environment, errors, regular_files
 from poptorch._impl.log import INFO
 from poptorch._impl.session import model_proto, reports
 from poptorch._impl.session.state import WrapperState
@@ -100,11 +100,10 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
     """
     exported = os.environ.get("POPTORCH_EXPORT_PROTO_FILE")
     if exported:
-        os.makedirs(os.path.dirname(os.path.abspath(exported)), exist_ok=True)
+        regular_files.make_folder(os.path.dirname(os.path.abspath(exported)), "POPTORCH_EXPORT_PROTO_FILE")
         is_binary = os.environ.get("POPTORCH_EXPORT_PROTO_AS_BINARY") == "1"
         model = json.loads(executor.back_end_ir())
-        with open(exported, "wb") as file:
-            file.write(model_proto.binary(model) if is_binary else model_proto.text(model).encode())
+        regular_files.write(exported, model_proto.binary(model) if is_binary else model_proto.text(model).encode())
     given = engine_options(options)
     if str(given.get("autoReport.all", "false")).lower() != "true":
         return None

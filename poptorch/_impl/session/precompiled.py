@@ -10,7 +10,7 @@ import json
 import os
 
 from poptorch import enums, poptorch_core
-from poptorch._impl import errors
+from poptorch._impl import errors, regular_files
 from poptorch._impl.files import stored_options, unpickler
 from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
@@ -52,7 +52,7 @@ def _package_version():
 
 
 def target_of(filename):
-    """The file a name means: itself, or `model.poptorch` in the folder it names; parent folders are made.
+    """The file a name means: itself, or `model.poptorch` in the folder it names; parent folders are made, with a warning.
 
     Raises:
         AssertionError: a parent exists and is no folder.
@@ -67,7 +67,7 @@ def target_of(filename):
         while existing and not os.path.exists(existing):
             existing = os.path.dirname(existing)
         assert not existing or os.path.isdir(existing), f"'{existing}' exists and is not a folder: cannot write {path}"
-        os.makedirs(parent, exist_ok=True)
+        regular_files.make_folder(parent, "save()")
     return path
 
 
@@ -98,7 +98,7 @@ def save(state, filename, export_model, save_rng_state):
         _BACK_END_IR: state.executable.back_end_ir(),
         _TENSOR_NAMES: json.dumps(state.executable.tensor_names()),
     }
-    poptorch_core.save_executable(state.executable, target_of(filename), metadata, model, storages)
+    poptorch_core.save_executable(state.executable, os.fsencode(target_of(filename)), metadata, model, storages)
 
 
 def _stored_inputs(state):

@@ -7,6 +7,7 @@ import json
 import os
 
 from poptorch import poptorch_core
+from poptorch._impl import regular_files
 
 _TABLES = (
     "CREATE TABLE operations (number INTEGER, name TEXT, type TEXT, ipu INTEGER, stage INTEGER, scope TEXT)",
@@ -18,7 +19,7 @@ _TABLES = (
 def write(executor: poptorch_core.Executor, directory: str, name: str, debug_info: bool) -> None:
     """Writes the reports of a program into `<directory>/<name>`, with `debug_info` also `<directory>/debug.cbor`."""
     folder = os.path.join(directory, name)
-    os.makedirs(folder, exist_ok=True)
+    regular_files.make_folder(folder, "autoReport.directory")
     texts = {
         "ir.txt": executor.machine_text(),
         "host_ir.txt": executor.ir_text(),
@@ -26,18 +27,17 @@ def write(executor: poptorch_core.Executor, directory: str, name: str, debug_inf
         "memory.json": json.dumps({"ipus": executor.memory(), "statistics": dict(executor.statistics())}, indent=1),
     }
     for file_name, text in texts.items():
-        with open(os.path.join(folder, file_name), "w", encoding="utf-8") as file:
-            file.write(text)
+        regular_files.write(os.path.join(folder, file_name), text.encode())
     _write_profile(executor, os.path.join(folder, "profile.pop"))
     if debug_info:
-        with open(os.path.join(directory, "debug.cbor"), "wb") as binary:
-            binary.write(executor.debug_info())
+        regular_files.write(os.path.join(directory, "debug.cbor"), executor.debug_info())
 
 
 def _write_profile(executor: poptorch_core.Executor, path: str) -> None:
     """What is known of a program as an SQLite database: listed operations, memory of each IPU, statistics."""
     import sqlite3  # only programs that write reports load it
 
+    poptorch_core.check_target(os.fsencode(path))
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
     operations = [
