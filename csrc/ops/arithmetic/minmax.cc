@@ -76,15 +76,15 @@ void import_clamp(AtenImportCall& c) {
     c.set_result(0, c.op("clamp", {x}, std::move(bounds)));
     return;
   }
-  // Selections give torch's gradient: to the bound where it is taken, to x elsewhere, ties included.
-  if (c.has("min")) {
-    ir::Value* low = c.operand("min", dtype);
-    x = c.op("where", {c.op("less", {x, low}), low, x});
-  }
-  if (c.has("max")) {
-    ir::Value* high = c.operand("max", dtype);
-    x = c.op("where", {c.op("greater", {x, high}), high, x});
-  }
+  // Selections give torch's gradient: to the bound where it is taken, to x elsewhere, ties included. A bound that is
+  // NaN is taken.
+  const auto limit = [&](std::string_view beyond, ir::Value* bound) {
+    ir::Value* taken = c.op(beyond, {x, bound});
+    if (is_floating_point(dtype)) taken = c.op("logical_or", {taken, c.op("is_nan", {bound})});
+    x = c.op("where", {taken, bound, x});
+  };
+  if (c.has("min")) limit("less", c.operand("min", dtype));
+  if (c.has("max")) limit("greater", c.operand("max", dtype));
   c.set_result(0, x);
 }
 

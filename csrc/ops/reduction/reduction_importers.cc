@@ -145,9 +145,8 @@ ir::Value* vector_norm(ir::Builder& builder, ir::Value* x, double p, const std::
   const double at_zero = p < 0.0 ? std::numeric_limits<double>::infinity() : 0.0;
   ir::Value* powers = p < 1.0 ? root_with_zero_gradient_at_zero(builder, size, power, at_zero) : power(size);
   ir::Value* sum = reduced(builder, "reduce_sum", powers, dims, keep);
-  return root_with_zero_gradient_at_zero(builder, sum, [&](ir::Value* v) {
-    return build(builder, "pow", {v, scalar(1.0 / p)});
-  });
+  const auto root = [&](ir::Value* v) { return build(builder, "pow", {v, scalar(1.0 / p)}); };
+  return p < 0.0 ? root(sum) : root_with_zero_gradient_at_zero(builder, sum, root);
 }
 
 namespace {

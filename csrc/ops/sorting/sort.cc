@@ -121,49 +121,72 @@ void import_argsort(AtenImportCall& call) {
   call.set_result(0, reshaped(call, s.indices, call.result_type(0).shape));
 }
 
+// With sorted=False any order will do: this one.
 void import_topk(AtenImportCall& call) {
-  if (call.has("sorted") && !call.boolean("sorted")) call.unsupported("sorted=False; the values come sorted");
   const bool largest = !call.has("largest") || call.boolean("largest");
   const int64_t dim = call.has("dim") ? call.integer("dim") : -1;
   set_sorted(call, sorted(call, sortable(call), dim, largest, call.integer("k")));
 }
 
-// The lower of the two middle elements; NaN if there is one.
-Sorted median(AtenImportCall& call, ir::Value* x, int64_t dim) {
+// The elements a median is taken of: sorted along dim, a dimension of x.
+struct Line {
+  ir::Value* x;
+  int64_t dim, size;
+  Sorted sorted;
+};
+Line sorted_line(AtenImportCall& call, ir::Value* x, int64_t dim) {
   if (x->type().shape.empty()) x = reshaped(call, x, {1});
   dim = normalize_dim(dim, x->type().shape.size());
-  const int64_t size = x->type().shape[dim], middle = (size - 1) / 2;
-  const Sorted all = sorted(call, x, dim, false, -1);
-  ir::Value *value = sliced(call, all.values, dim, middle, 1),
-            *index = sliced(call, all.indices, dim, middle, 1);
-  if (!is_floating_point(x->type().dtype)) return {value, index};
-  ir::Value *last = sliced(call, all.values, dim, size - 1, 1),
-            *last_index = sliced(call, all.indices, dim, size - 1, 1);
-  ir::Value* unordered = call.op("is_nan", {last});
-  return {call.op("where", {unordered, last, value}), call.op("where", {unordered, last_index, index})};
+  return {x, dim, x->type().shape[dim], sorted(call, x, dim, false, -1)};
 }
 
-void import_median_of_all(AtenImportCall& call) {
+// The lower of the two middle elements; the first NaN if there is one.
+Sorted median(AtenImportCall& call, const Line& line) {
+  const auto at = [&](ir::Value* v, int64_t place) { return sliced(call, v, line.dim, place, 1); };
+  const int64_t middle = (line.size - 1) / 2;
+  ir::Value *value = at(line.sorted.values, middle), *index = at(line.sorted.indices, middle);
+  if (!is_floating_point(line.x->type().dtype)) return {value, index};
+  ir::Value* unordered = call.op("is_nan", {at(line.sorted.values, line.size - 1)});
+  ir::Value* first = call.op("argmax", {line.x}, {{"dim", line.dim}, {"keep_dims", true}});
+  index = call.op("where", {unordered, first, index});
+  return {call.op("gather", {line.x, index}, {{"dim", line.dim}}), index};
+}
+
+// The lower of the two middle elements of those that are not NaN; the first NaN if there is no other.
+Sorted nan_median(AtenImportCall& call, const Line& line) {
+  if (!is_floating_point(line.x->type().dtype)) return median(call, line);
+  const auto number = [&](double v) { return call.builder().scalar(DType::kI32, v); };
+  ir::Value* ordered = call.op("logical_not", {call.op("is_nan", {line.x})});
+  ir::Value* count = call.op("reduce_sum", {call.cast(ordered, DType::kI32)},
+                             {{"dims", std::vector<int64_t>{line.dim}}, {"keep_dims", true}});
+  ir::Value* last = call.op("maximum", {call.op("sub", {count, number(1)}), number(0)});
+  ir::Value* middle = call.op("floor_divide", {last, number(2)});
+  ir::Value* index = call.op("gather", {line.sorted.indices, middle}, {{"dim", line.dim}});
+  return {call.op("gather", {line.x, index}, {{"dim", line.dim}}), index};
+}
+
+using Median = Sorted (*)(AtenImportCall&, const Line&);
+
+void import_median_of_all(AtenImportCall& call, Median rule) {
   ir::Value* x = call.tensor("self");
-  const Sorted m = median(call, reshaped(call, x, {x->type().elements()}), 0);
-  if (!is_floating_point(x->type().dtype))
-    return call.set_result(0, reshaped(call, m.values, call.result_type(0).shape));
-  // Equal elements share the gradient, as in torch: the value is the mean of those that have it.
-  ir::Value* value = call.op("detach", {m.values});
-  ir::Value* flat = reshaped(call, x, {x->type().elements()});
-  ir::Value* equal = call.op("equal", {flat, value});
-  ir::Value* zero = call.builder().scalar(x->type().dtype, 0.0);
-  const Attributes all{{"dims", std::vector<int64_t>{0}}, {"keep_dims", false}};
-  ir::Value* deviation = call.op("where", {equal, call.op("sub", {flat, value}), zero});
-  ir::Value* count = call.op("reduce_sum", {call.cast(equal, x->type().dtype)}, all);
-  ir::Value* mean = call.op("div", {call.op("reduce_sum", {deviation}, all), count});
-  ir::Value* unordered = call.op("is_nan", {value});
-  ir::Value* shift = call.op("where", {reshaped(call, unordered, {}), zero, mean});
-  call.set_result(0, call.op("add", {reshaped(call, value, {}), shift}));
+  x = reshaped(call, x, {x->type().elements()});
+  ir::Value* value = rule(call, sorted_line(call, x, 0)).values;
+  if (is_floating_point(x->type().dtype)) {
+    // Equal elements share the gradient, as in torch and as those of a largest element do. So the median is made the
+    // largest: of it, its equals and a number that is smaller. Below zero the signs are changed for that.
+    value = call.op("detach", {value});
+    const auto scalar = [&](double v) { return call.builder().scalar(x->type().dtype, v); };
+    ir::Value* sign = call.op("where", {call.op("less", {value, scalar(0.0)}), scalar(-1.0), scalar(1.0)});
+    ir::Value* equal = call.op("logical_or", {call.op("equal", {x, value}), call.op("is_nan", {value})});
+    ir::Value* equals = call.op("where", {equal, call.op("mul", {x, sign}), scalar(-1.0)});
+    value = call.op("reduce_max", {equals}, {{"dims", std::vector<int64_t>{0}}, {"keep_dims", true}});
+    value = call.op("mul", {value, sign});
+  }
+  call.set_result(0, reshaped(call, value, call.result_type(0).shape));
 }
 
-void import_median(AtenImportCall& call) {
-  set_sorted(call, median(call, call.tensor("self"), call.integer("dim")));
+void import_median(AtenImportCall& call, Median rule) {
+  set_sorted(call, rule(call, sorted_line(call, call.tensor("self"), call.integer("dim"))));
 }
 
 // The k-th smallest element, counted from 1.
@@ -182,8 +205,11 @@ struct SortRegistrations {
     for (const char* name : {"argsort", "argsort.stable"}) register_aten_importer(name, import_argsort);
     register_aten_importer("topk", import_topk);
     register_aten_importer("kthvalue", import_kth_value);
-    register_aten_importer("median", import_median_of_all);
-    register_aten_importer("median.dim", import_median);
+    const std::pair<std::string, Median> medians[] = {{"median", median}, {"nanmedian", nan_median}};
+    for (const auto& [name, rule] : medians) {
+      register_aten_importer(name, [rule](AtenImportCall& call) { import_median_of_all(call, rule); });
+      register_aten_importer(name + ".dim", [rule](AtenImportCall& call) { import_median(call, rule); });
+    }
   }
 };
 const SortRegistrations sort_registrations;

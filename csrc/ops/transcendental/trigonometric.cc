@@ -72,7 +72,11 @@ const OpRegistration atan2 = define_op("atan2", kFamily)
                                  })
                                  .gradient([](GradientBuilder& g) {
                                    ir::Value *y = g.operand(0), *x = g.operand(1);
-                                   ir::Value* scaled = g.div(g.upstream(), g.add(g.mul(y, y), g.mul(x, x)));
+                                   // Of the origin the gradient is 0, as in torch.
+                                   ir::Value* square = g.add(g.mul(y, y), g.mul(x, x));
+                                   ir::Value* is_zero = g.op("equal", {square, g.scalar_like(square, 0.0)});
+                                   square = g.where(is_zero, g.scalar_like(square, 1.0), square);
+                                   ir::Value* scaled = g.div(g.upstream(), square);
                                    if (g.needs(0)) g.set_reduced(0, g.mul(scaled, x));
                                    if (g.needs(1)) g.set_reduced(1, g.neg(g.mul(scaled, y)));
                                  })
