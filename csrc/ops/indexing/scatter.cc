@@ -259,7 +259,7 @@ void import_slices(AtenImportCall& call) {
     src = reshaped(call, src, {src->type().elements()});
   }
   const int64_t dim = normalize_dim(call.integer("dim"), x->type().shape.size());
-  const Write w = slices(call, x, index_from_front(call, index, x->type().shape[dim]), src, dim);
+  const Write w = slices(call, x, index, src, dim);  // torch's do not count from the end
   const bool include_self = !call.has("include_self") || call.boolean("include_self");
   ir::Value* y =
       call.has("reduce") ? reduce_into(call, w, call.text("reduce"), include_self) : put(call, w, "assign");

@@ -67,7 +67,7 @@ def test_the_wrong_one_of_three_merged_indices_is_named():
 
 
 @pytest.mark.parametrize(
-    "function", [lambda x, k: x[k], lambda x, k: x.index_fill(0, k, 1.0), lambda x, k: x.index_copy(0, k, x[:3])]
+    "function", [lambda x, k: x[k], lambda x, k: x.index_fill(0, k, 1.0), lambda x, k: x.index_put((k,), x[:3])]
 )
 def test_a_single_index_names_the_value_that_was_given(function):
     run = poptorch.inferenceModel(Call(function))
@@ -158,3 +158,51 @@ def test_targets_beyond_the_classes_are_errors():
             poptorch.Error, match=r"index out of range .*: index 5 \(element 1 of '.*'\) is not in \[0, 5\)"
         ):
             poptorch.inferenceModel(Call(function))(x, k)
+
+
+K = torch.tensor([2, -1, 0])
+IN_FRONT = torch.tensor([2, 1, 0])
+SIGNED = {  # how torch takes -1: as the last element, or as an error
+    "x[k]": lambda x, k: x[k],
+    "x[k] = v": lambda x, k: x.index_put((k,), x[:3]),
+    "take": lambda x, k: x.take(k),
+    "index_fill": lambda x, k: x.index_fill(0, k, 1.0),
+    "index_select": lambda x, k: x.index_select(0, k),
+    "index_copy": lambda x, k: x.index_copy(0, k, x[:3]),
+    "index_copy_": lambda x, k: x.clone().index_copy_(1, k, x[:, :3]),
+    "index_add": lambda x, k: x.index_add(0, k, x[:3]),
+    "index_reduce": lambda x, k: x.index_reduce(0, k, x[:3], "amax"),
+    "index_reduce, mean": lambda x, k: x.index_reduce(0, k, x[:3], "mean", include_self=False),
+    "gather": lambda x, k: x[:3].gather(1, k[:, None]),
+    "scatter": lambda x, k: x.scatter(1, k[:, None], x[:, 1:2]),
+    "scatter_add": lambda x, k: x.scatter_add(1, k[:, None], x[:, 1:2]),
+    "scatter_reduce": lambda x, k: x.scatter_reduce(1, k[:, None], x[:, 1:2], "amin"),
+    "embedding": lambda x, k: F.embedding(k, x),
+    "embedding_bag": lambda x, k: F.embedding_bag(k[None], x),
+    "take_along_dim": lambda x, k: x[:3].take_along_dim(k[:, None], 1),
+    "one_hot": lambda x, k: F.one_hot(k, 4),
+    "bincount": lambda x, k: torch.bincount(k, minlength=4),
+    "cross_entropy": lambda x, k: F.cross_entropy(x[:3], k),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_an_index_of_minus_one_is_what_it_is_in_torch(name):
+    function = SIGNED[name]
+    run = poptorch.inferenceModel(Call(function))
+    assert torch.equal(run(X, IN_FRONT), function(X, IN_FRONT))
+    try:
+        expected = function(X, K)
+    except (RuntimeError, IndexError):
+        with pytest.raises(poptorch.Error, match="out of range"):
+            run(X, K)
+    else:
+        assert torch.equal(run(X, K), expected)
+
+
+def test_bincount_refuses_numbers_from_minlength_on():
+    run = poptorch.inferenceModel(Call(lambda k: torch.bincount(k, minlength=4)))
+    assert torch.equal(run(torch.tensor([3, 1, 3])).long(), torch.tensor([0, 1, 0, 2]))
+    for beyond in (4, 7, 2**30):
+        with pytest.raises(poptorch.Error, match=f"index out of range .* {beyond} "):
+            run(torch.tensor([3, beyond, 3]))
