@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <numeric>
+
 namespace ipu::ops {
 namespace {
 
@@ -56,7 +58,6 @@ ClassGradientParts class_gradient_parts(Composer& c) {
 }
 
 std::pair<ir::Value*, ir::Value*> class_operands(AtenImportCall& call) {
-  if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
   ir::Value *x = call.tensor("self"), *target = call.tensor("target");
   if (is_floating_point(target->type().dtype)) {
     call.unsupported("class probabilities as target are not supported; give class indices");
@@ -91,8 +92,53 @@ double ClassTargets::upstream(const ReferenceCall& call, int64_t i) const {
   return reduction == "mean" ? dy[0] / static_cast<double>(counted_) : dy[0];
 }
 
+ir::Value* class_loss(ImportCall& call, std::string_view kind, ir::Value* x, ir::Value* target,
+                      ir::Value* weight, Attributes attributes) {
+  if (weight == nullptr) return call.op(kind, {x, target}, std::move(attributes));
+  const std::string reduction = attributes.text("reduction", "mean");
+  const double smoothing = attributes.real("label_smoothing", 0.0);
+  attributes.set("reduction", std::string("none"));
+  if (smoothing != 0.0) attributes.set("label_smoothing", 0.0);
+  // Sums of halves overflow: they are computed in f32 and rounded once.
+  const DType result = x->type().dtype, dtype = result == DType::kF16 ? DType::kF32 : result;
+  const int64_t classes = x->type().shape[1];
+  if (weight->type().shape != Shape{classes})
+    shape_error(fmt::format("weight {} must have one element for each of the {} classes",
+                            to_string(weight->type().shape), classes));
+  const auto number = [&](double v) { return call.builder().scalar(dtype, v); };
+  const DType integer = target->type().dtype;
+  const auto ignored = static_cast<double>(attributes.integer("ignore_index", -100));
+  ir::Value* counts = call.op("not_equal", {target, call.builder().scalar(integer, ignored)});
+  ir::Value* known = call.op("where", {counts, target, call.builder().scalar(integer, 0.0)});
+  weight = call.cast(weight, dtype);
+  ir::Value* own = call.op("index_select", {weight, reshaped(call, known, {known->type().elements()})},
+                           {{"dim", int64_t{0}}});
+  own = call.op("where", {counts, reshaped(call, own, target->type().shape), number(0.0)});
+  ir::Value* losses = call.cast(call.op(kind, {x, target}, std::move(attributes)), dtype);
+  losses = call.op("mul", {losses, own});
+  if (smoothing != 0.0) {
+    Shape along(x->type().shape.size(), 1);
+    along[1] = classes;
+    ir::Value* log_probs = call.op("log_softmax", {call.cast(x, dtype)}, {{"dim", int64_t{1}}});
+    ir::Value* all = call.op("reduce_sum", {call.op("mul", {log_probs, reshaped(call, weight, along)})},
+                             {{"dims", Shape{1}}, {"keep_dims", false}});
+    all = call.op("where", {counts, all, number(0.0)});
+    losses = call.op("sub", {call.op("mul", {losses, number(1.0 - smoothing)}),
+                             call.op("mul", {all, number(smoothing / static_cast<double>(classes))})});
+  }
+  if (reduction == "mean") {
+    Shape dims(target->type().shape.size());
+    std::iota(dims.begin(), dims.end(), 0);
+    const auto total = [&](ir::Value* v) {
+      return call.op("reduce_sum", {v}, {{"dims", dims}, {"keep_dims", false}});
+    };
+    losses = call.op("div", {total(losses), total(own)});
+  }
+  losses = call.cast(losses, result);
+  return call.op("identity_loss", {losses}, {{"reduction", reduction == "mean" ? "none" : reduction}});
+}
+
 Attributes onnx_class_loss(NodeImportCall& call) {
-  if (call.has_operand(2)) call.unsupported("weights of the classes");
   Attributes attributes{{"reduction", call.text("reduction", "mean")}};
   if (call.has("ignore_index")) attributes.set("ignore_index", call.integer("ignore_index"));
   return attributes;

@@ -19,10 +19,15 @@ struct ClassGradientParts {
 };
 ClassGradientParts class_gradient_parts(Composer& c);
 
-// Operands "self" and "target" of torch's call: batched, target narrowed; refuses weights and probabilities.
+// Operands "self" and "target" of torch's call: batched, target narrowed; refuses probabilities.
 std::pair<ir::Value*, ir::Value*> class_operands(AtenImportCall& call);
 
-// Attributes ignore_index and reduction of ONNX's losses by class; refuses weights.
+// The loss of an op `kind` (cross_entropy, nll_loss) with its attributes. With a weight [C] each target counts as much
+// as its class weighs, in the mean too, and what label_smoothing spreads is weighted by class; nullptr: no weights.
+ir::Value* class_loss(ImportCall& call, std::string_view kind, ir::Value* x, ir::Value* target,
+                      ir::Value* weight, Attributes attributes);
+
+// Attributes ignore_index and reduction of ONNX's losses by class.
 Attributes onnx_class_loss(NodeImportCall& call);
 
 // The targets of a reference call. Throws Error(kExecution) for a class that does not exist.

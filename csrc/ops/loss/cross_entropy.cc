@@ -131,11 +131,22 @@ Shape soft_losses_shape(const InferContext& c) {
 
 // Targets of the shape of the scores are probabilities.
 void import_probabilities(AtenImportCall& call, double smoothing) {
-  if (call.has("weight")) call.unsupported("class weights (argument 'weight') are not supported");
   const DType dtype = call.result_type(0).dtype;
-  import_loss(call, "soft_cross_entropy",
-              {call.cast(call.tensor("self"), dtype), call.cast(call.tensor("target"), dtype)},
-              {{"label_smoothing", smoothing}});
+  ir::Value *x = call.cast(call.tensor("self"), dtype), *target = call.cast(call.tensor("target"), dtype);
+  if (call.has("weight")) {
+    const auto number = [&](double v) { return call.builder().scalar(dtype, v); };
+    const size_t rank = x->type().shape.size(), dim = rank == 1 ? 0 : 1;
+    const int64_t classes = x->type().shape[dim];
+    Shape along(rank, 1);
+    along[dim] = classes;
+    if (smoothing > 0.0) {
+      target = call.op("add", {call.op("mul", {target, number(1.0 - smoothing)}),
+                               number(smoothing / static_cast<double>(classes))});
+      smoothing = 0.0;
+    }
+    target = call.op("mul", {target, reshaped(call, call.cast(call.tensor("weight"), dtype), along)});
+  }
+  import_loss(call, "soft_cross_entropy", {x, target}, {{"label_smoothing", smoothing}});
 }
 
 const OpRegistration soft_cross_entropy =
@@ -154,10 +165,11 @@ void import_cross_entropy(AtenImportCall& call) {
   if (smoothing < 0.0 || smoothing > 1.0) call.unsupported("label_smoothing must be between 0 and 1");
   if (is_floating_point(call.tensor("target")->type().dtype)) return import_probabilities(call, smoothing);
   const auto [x, target] = class_operands(call);
-  ir::Value* loss = call.op("cross_entropy", {x, target},
-                            {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
-                             {"reduction", reduction_word(call)},
-                             {"label_smoothing", smoothing}});
+  ir::Value* loss =
+      class_loss(call, "cross_entropy", x, target, call.optional_tensor("weight"),
+                 {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
+                  {"reduction", reduction_word(call)},
+                  {"label_smoothing", smoothing}});
   call.set_result(0, reshaped(call, loss, call.result_type(0).shape));
 }
 
@@ -169,7 +181,8 @@ Cost scores_cost(const ir::Op& op, int x) {
 
 void import_onnx_cross_entropy(NodeImportCall& call) {
   ir::Value* x = call.operand(0);
-  call.set_result(0, call.op("cross_entropy", {x, call.operand(1)}, onnx_class_loss(call)));
+  call.set_result(0, class_loss(call, "cross_entropy", x, call.operand(1),
+                                call.has_operand(2) ? call.operand(2) : nullptr, onnx_class_loss(call)));
   if (call.has_result(1)) call.set_result(1, call.op("log_softmax", {x}, {{"dim", int64_t{1}}}));
 }
 

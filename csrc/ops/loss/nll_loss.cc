@@ -34,14 +34,16 @@ std::vector<ir::Value*> nll_gradient_parts(ir::Op& op) {
 
 void import_nll_loss(AtenImportCall& call) {
   const auto [x, target] = class_operands(call);
-  ir::Value* loss = call.op("nll_loss", {x, target},
-                            {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
-                             {"reduction", reduction_word(call)}});
+  ir::Value* loss =
+      class_loss(call, "nll_loss", x, target, call.optional_tensor("weight"),
+                 {{"ignore_index", call.has("ignore_index") ? call.integer("ignore_index") : -100},
+                  {"reduction", reduction_word(call)}});
   call.set_result(0, reshaped(call, loss, call.result_type(0).shape));
 }
 
 void import_onnx_nll_loss(NodeImportCall& call) {
-  call.set_result(0, call.op("nll_loss", {call.operand(0), call.operand(1)}, onnx_class_loss(call)));
+  call.set_result(0, class_loss(call, "nll_loss", call.operand(0), call.operand(1),
+                                call.has_operand(2) ? call.operand(2) : nullptr, onnx_class_loss(call)));
 }
 
 const OpRegistration nll_loss =
