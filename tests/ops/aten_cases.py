@@ -226,6 +226,10 @@ ELEMENTWISE = {
     "atanh": [((f(9, low=-0.9, high=0.9),), {})],
     "erf": [((f(9),), {})],
     "erfc": [((f(9),), {})],
+    "lgamma": [((positive(9),), {}), ((T((9,), -4.75, -0.25),), {}), ((exact(4, 9, dtype=torch.int32),), {})],
+    "digamma": [((positive(9),), {}), ((exact(-3.75, -1.25, -0.5, 20.0, 1e6),), {})],
+    "polygamma": [((n, positive(9)), {}) for n in range(4)] + [((1, exact(-3.75, -1.25, 30.0)), {})],
+    "renorm": [((f(4, 3, 2), p, dim, 2.0), {}) for p, dim in ((2, 0), (1, 1), (0.5, -1), (3, 0))],
     "sigmoid": [((f(9),), {})],
 }
 
@@ -577,6 +581,7 @@ MORE_LAYERS = {
     ],
     "nll_loss": [((f(4, 3), index(4, below=3), None, r), {}) for r in (0, 1, 2)],
     "nll_loss2d": [((f(2, 3, 2, 2), index(2, 2, 2, below=3), None, r), {}) for r in (0, 1, 2)],
+    "embedding_renorm": [((f(5, 3), index(6, below=5), 1.5, p), {}) for p in (2.0, 1.0)],
     "_index_put_impl": [((f(4, 3), [T((2,), dtype=torch.int64, values=(3, 0))], f(2, 3)), {"accumulate": True})],
     "poptorch::identity_loss": [((f(2, 3), r), {}) for r in ("none", "mean", "sum")],
 }

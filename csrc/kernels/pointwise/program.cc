@@ -126,6 +126,9 @@ constexpr std::array kRows{
     Row{OpCode::kNarrowU8, "narrow_u8", 1},
     Row{OpCode::kGeluF, "gelu.f", 1},
     Row{OpCode::kGeluSlopeF, "gelu_slope.f", 1},
+    Row{OpCode::kLgammaF, "lgamma.f", 1},
+    Row{OpCode::kDigammaF, "digamma.f", 1},
+    Row{OpCode::kPolygammaF, "polygamma.f", 2},
 };
 static_assert(kRows.size() == kOpCodeCount);
 static_assert(

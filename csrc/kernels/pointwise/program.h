@@ -131,8 +131,11 @@ enum class OpCode : uint8_t {
   // Numbers are written into files: later opcodes go to the end.
   kGeluF,       // x times the normal distribution function of x
   kGeluSlopeF,  // its slope
+  kLgammaF,
+  kDigammaF,
+  kPolygammaF,  // of order a
 };
-inline constexpr size_t kOpCodeCount = static_cast<size_t>(OpCode::kGeluSlopeF) + 1;
+inline constexpr size_t kOpCodeCount = static_cast<size_t>(OpCode::kPolygammaF) + 1;
 std::string_view to_string(OpCode code);
 int arity(OpCode code);  // registers read
 

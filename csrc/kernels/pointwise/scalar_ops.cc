@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/pointwise/block_ops.h"
+#include "kernels/pointwise/gamma.h"
 
 namespace ipu::kernels {
 namespace {
@@ -46,6 +47,9 @@ float remainder(float a, float b) {
 }
 float arc_tangent2(float a, float b) {
   return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
+}
+float derivative_of_digamma(float order, float x) {
+  return static_cast<float>(polygamma(static_cast<double>(order), static_cast<double>(x)));
 }
 float modulo(float a, float b) { return std::fmod(a, b); }
 
@@ -106,6 +110,8 @@ BlockFunction scalar_block_function(OpCode code) {
       return each<float, float, remainder>;
     case OpCode::kAtan2F:
       return each<float, float, arc_tangent2>;
+    case OpCode::kPolygammaF:
+      return each<float, float, derivative_of_digamma>;
     case OpCode::kLog2F:
       return each<float, float, through_f64<std::log2>>;
     case OpCode::kLog10F:
@@ -130,6 +136,10 @@ BlockFunction scalar_block_function(OpCode code) {
       return each<float, float, through_f64<std::atanh>>;
     case OpCode::kErfcF:
       return each<float, float, through_f64<std::erfc>>;
+    case OpCode::kLgammaF:
+      return each<float, float, through_f64<log_gamma>>;
+    case OpCode::kDigammaF:
+      return each<float, float, through_f64<digamma>>;
     case OpCode::kDivI:
       return each<int32_t, int32_t, divide>;
     case OpCode::kFloorDivI:

@@ -32,6 +32,7 @@ std::string_view kind_of(Func func) {
       {Func::kTanh, "tanh"},       {Func::kAsinh, "asinh"},
       {Func::kAcosh, "acosh"},     {Func::kAtanh, "atanh"},
       {Func::kErf, "erf"},         {Func::kErfc, "erfc"},
+      {Func::kLgamma, "lgamma"},   {Func::kDigamma, "digamma"},
       {Func::kSigmoid, "sigmoid"}, {Func::kIsNan, "is_nan"},
       {Func::kEq, "equal"},        {Func::kNe, "not_equal"},
       {Func::kLt, "less"},         {Func::kLe, "less_equal"},

@@ -208,6 +208,9 @@ int64_t weight(Func func) {
     case Func::kAcosh:
     case Func::kAtanh:
     case Func::kAtan2:
+    case Func::kLgamma:
+    case Func::kDigamma:
+    case Func::kPolygamma:
     case Func::kPow:
       return 16;
   }

@@ -26,6 +26,7 @@ enum class Func : uint8_t {
   kMax,
   kPow,
   kAtan2,
+  kPolygamma,  // its order comes first
   kNeg,
   kAbs,
   kSign,
@@ -52,6 +53,8 @@ enum class Func : uint8_t {
   kAtanh,
   kErf,
   kErfc,
+  kLgamma,
+  kDigamma,
   kSigmoid,
   kGelu,
   kGeluSlope,

@@ -141,6 +141,8 @@ std::optional<OpCode> code_of(Func func, Register r) {
   switch (func) {
     case Func::kAtan2:
       return OpCode::kAtan2F;
+    case Func::kPolygamma:
+      return OpCode::kPolygammaF;
     case Func::kSqrt:
       return OpCode::kSqrtF;
     case Func::kRsqrt:
@@ -187,6 +189,10 @@ std::optional<OpCode> code_of(Func func, Register r) {
       return OpCode::kErfF;
     case Func::kErfc:
       return OpCode::kErfcF;
+    case Func::kLgamma:
+      return OpCode::kLgammaF;
+    case Func::kDigamma:
+      return OpCode::kDigammaF;
     case Func::kSigmoid:
       return OpCode::kSigmoidF;
     case Func::kGelu:

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/pointwise/gamma.h"
 #include "ops/expression/expr.h"
 #include "ops/expression/expr_order.h"
 #include "ops/reference_tensor.h"
@@ -128,6 +129,8 @@ double real_value(Func func, double a, double b) {
       return std::pow(a, b);
     case Func::kAtan2:
       return std::atan2(a, b);
+    case Func::kPolygamma:
+      return kernels::polygamma(a, b);
     case Func::kNeg:
       return -a;
     case Func::kAbs:
@@ -180,6 +183,10 @@ double real_value(Func func, double a, double b) {
       return std::erf(a);
     case Func::kErfc:
       return std::erfc(a);
+    case Func::kLgamma:
+      return kernels::log_gamma(a);
+    case Func::kDigamma:
+      return kernels::digamma(a);
     case Func::kSigmoid:
       return a >= 0 ? 1.0 / (1.0 + std::exp(-a)) : std::exp(a) / (1.0 + std::exp(a));
     case Func::kGelu:

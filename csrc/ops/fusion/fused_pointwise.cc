@@ -55,6 +55,8 @@ std::optional<Meaning> meaning_of(OpCode code) {
       return Meaning{Func::kPow, {}};
     case OpCode::kAtan2F:
       return Meaning{Func::kAtan2, {}};
+    case OpCode::kPolygammaF:
+      return Meaning{Func::kPolygamma, {}};
     case OpCode::kNegF:
     case OpCode::kNegI:
       return Meaning{Func::kNeg, {}};
@@ -110,6 +112,10 @@ std::optional<Meaning> meaning_of(OpCode code) {
       return Meaning{Func::kErf, {}};
     case OpCode::kErfcF:
       return Meaning{Func::kErfc, {}};
+    case OpCode::kLgammaF:
+      return Meaning{Func::kLgamma, {}};
+    case OpCode::kDigammaF:
+      return Meaning{Func::kDigamma, {}};
     case OpCode::kSigmoidF:
       return Meaning{Func::kSigmoid, {}};
     case OpCode::kGeluF:

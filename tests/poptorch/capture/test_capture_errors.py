@@ -1,5 +1,7 @@
 """Mistakes inside forward: the whole message, the user's line, and that capture works again afterwards."""
 
+import copy
+import json
 import re
 import threading
 
@@ -55,6 +57,20 @@ def test_every_way_to_a_host_value_is_refused(use):
     assert failure(lambda x: [use(x), x][-1], torch.zeros(2)).message.startswith("value needed [IPU-E102]")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [copy.copy, lambda x: json.dumps(x.sum(), default=float)],
+    ids=["copy", "json"],
+)
+def test_an_error_below_the_standard_library_names_the_line_that_called_it(call):
+    def forward(x):
+        call(x)
+        return x
+
+    text = str(failure(forward, torch.zeros(2)))
+    assert re.match(r"In \S*test_capture_errors.py:\d+: ", text), text
+
+
 def test_numpy_is_refused_by_torch():
     with pytest.raises((TypeError, poptorch.Error)):
         capture(lambda x: [x.numpy(), x][-1], torch.zeros(2))
@@ -63,7 +79,7 @@ def test_numpy_is_refused_by_torch():
 def test_all_unsupported_operators_are_listed_with_counts_and_lines():
     def forward(x):
         y = torch.special.bessel_j0(x)
-        y = torch.special.bessel_j0(y) + torch.lgamma(y)
+        y = torch.special.bessel_j0(y) + torch.special.bessel_y0(y)
         return y
 
     error = failure(forward, torch.zeros(2))
@@ -76,7 +92,7 @@ unsupported operations [IPU-E101]: forward() uses 2 operators without an IPU imp
   aten::special_bessel_j0  x2
             test_capture_errors.py:{first}
             test_capture_errors.py:{second}
-  aten::lgamma  x1
+  aten::special_bessel_y0  x1
             test_capture_errors.py:{second}
   try:      write them with supported operators, or do that part on the CPU before or after the call
   read:     docs/ops.md lists what is supported"""

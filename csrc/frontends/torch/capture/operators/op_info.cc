@@ -125,8 +125,13 @@ const OpInfo* find_twin(const c10::OperatorHandle& op, bool has_out) {
   if (name.name.size() < 2 || name.name.back() != '_') return nullptr;
   const std::string functional = name.name.substr(0, name.name.size() - 1);
   auto twin = c10::Dispatcher::singleton().findSchema({functional, name.overload_name});
-  if (twin && twin->schema().arguments().size() == op.schema().arguments().size()) return &op_info(*twin);
-  return find_same_arguments(functional, op);  // floor_divide_.Tensor → floor_divide
+  const auto same_names = [&](const c10::FunctionSchema& other) {
+    const auto &mine = op.schema().arguments(), &theirs = other.arguments();
+    return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                      [](const c10::Argument& a, const c10::Argument& b) { return a.name() == b.name(); });
+  };
+  if (twin && same_names(twin->schema())) return &op_info(*twin);  // polygamma_ has another order
+  return find_same_arguments(functional, op);                      // floor_divide_.Tensor → floor_divide
 }
 
 }  // namespace
