@@ -3,6 +3,7 @@
 // too; it cannot raise inside native code. So making a change and noting how to undo it is one native call,
 // and what undoes them all is native code around the Python code that makes them.
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <thread>

@@ -339,14 +339,14 @@ def test_a_model_is_written_to_regular_files_alone(tmp_path):
     session, pipe = training(linear(W)), tmp_path / "pipe"
     os.mkfifo(pipe)
     for path, message in (
-        (tmp_path / "none" / "model.onnx", "No such file or directory"),
-        (tmp_path, "Is a directory"),
-        (pipe, "No such device or address"),
-        ("/dev/null", "it is no regular file"),
-        ("a\0b", "embedded null byte"),
-        ("", "No such file or directory"),
+        (tmp_path / "none" / "model.onnx", "cannot be written to '.*': .*No such file or directory"),
+        (tmp_path, "regular file"),
+        (pipe, "regular file"),
+        ("/dev/null", "regular file"),
+        ("a\0b", "cannot be written to '.*': embedded null byte"),
+        ("", "cannot be written to '.*': .*No such file or directory"),
     ):
-        with pytest.raises(popart.popart_runtime_error, match=f"the model cannot be written to '.*': .*{message}"):
+        with pytest.raises(popart.popart_runtime_error, match=message):
             session.modelToHost(path)
     session.modelToHost(tmp_path / "model.onnx")
     session.modelToHost(tmp_path / "model.onnx")  # a file that is there is written anew

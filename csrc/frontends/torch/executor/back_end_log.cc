@@ -94,7 +94,7 @@ class Nodes {
     std::string attributes;
     for (const auto& [name, attribute] : op.attributes) {
       std::string shown;
-      if (const auto* flag = std::get_if<bool>(&attribute)) shown = *flag ? "1" : "0";
+      if (const auto* flag = std::get_if<bool>(&attribute)) shown = std::to_string(static_cast<int>(*flag));
       if (const auto* integer = std::get_if<int64_t>(&attribute)) shown = std::to_string(*integer);
       if (const auto* real = std::get_if<double>(&attribute)) shown = std::to_string(*real);
       if (const auto* list = std::get_if<std::vector<int64_t>>(&attribute))
