@@ -64,7 +64,7 @@ TEST(ExecutableCache, the_key_has_every_option) {
   };
   EXPECT_EQ(options(plain),
             "pipeline=default replicas=1 processes=1 input_groups={size:1,stride:1,assignment:[]} "
-            "auto_round_num_ipus=false any_ipu_count=false verify=ends "
+            "auto_round_num_ipus=false any_ipu_count=false most_ipus=64 verify=ends "
             "host={recomputation:when_memory_asks,memory:9223372036854775807}");
   for (const CompileOptions& other : changed) EXPECT_NE(options(other), options(plain));
 }

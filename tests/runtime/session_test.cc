@@ -116,6 +116,16 @@ TEST(Session, says_what_needs_a_device) {
   EXPECT_NE(message_of([&] { session.attach(); }).find("already attached"), std::string::npos);
 }
 
+TEST(Session, a_run_after_another_thread_detached_is_an_error_and_gives_no_old_values) {
+  Session session(compiled(kAddsToItsVariable), {}, {});
+  session.attach();
+  session.detach();
+  EXPECT_NE(message_of([&] {
+              run(session, {1, 2});
+            }).find("not attached [IPU-E407]: running needs a device"),
+            std::string::npos);
+}
+
 TEST(Session, holds_its_ipus_until_it_detaches_or_ends) {
   const int all = target::attached_system().num_ipus;
   target::DevicePool& pool = target::DevicePool::instance();
