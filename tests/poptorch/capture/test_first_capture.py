@@ -81,3 +81,38 @@ assert found[2] is torch._dynamo.config
 assert found[3].Symbol is sympy.Symbol and found[3].Basic is sympy.Basic
 assert sys.modules["sympy.core.symbol"].Symbol is sympy.Symbol
 """)
+
+
+def test_another_thread_that_imports_what_has_a_stand_in_gets_the_real_one():
+    python("""
+import threading
+def work():
+    names = {}
+    exec("from sympy import *", names)
+    import sympy
+    found.extend([names.get("Symbol"), sympy.__version__, sympy.Symbol])
+class Model(torch.nn.Module):
+    def forward(self, x):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return torch.cat([x, x], 1)
+found = []
+assert poptorch.inferenceModel(Model())(torch.ones(1, 2)).shape == (1, 4)
+import sympy
+assert found == [sympy.Symbol, sympy.__version__, sympy.Symbol]
+""")
+
+
+def test_the_version_of_what_has_a_stand_in_is_the_real_one():
+    python("""
+class Model(torch.nn.Module):
+    def forward(self, x):
+        import sympy
+        versions.append(sympy.__version__)
+        return x * 2
+versions = []
+poptorch.inferenceModel(Model())(torch.ones(1, 2))
+import sympy
+assert versions == [sympy.__version__]
+""")
