@@ -11,6 +11,7 @@
 #include "frontends/torch/capture/capture.h"
 #include "frontends/torch/capture/operators/op_info.h"
 #include "frontends/torch/capture/operators/slice_bounds.h"
+#include "frontends/torch/host_memory.h"
 #include "ir/text/text.h"
 #include "ops/custom/custom_op.h"
 #include "support/error.h"
@@ -135,6 +136,13 @@ void define_capture(py::module_& m) {
         return indices;
       });
 
+  m.def(
+      "objection_to", [](const at::Tensor& t) { return tf::objection_to(t); }, py::arg("tensor"),
+      "What keeps the elements of a tensor from being read, and a cure; \"\" when nothing does.");
+  m.def(
+      "address_of", [](const at::Tensor& t) { return reinterpret_cast<intptr_t>(tf::host_data(t)); },
+      py::arg("tensor"), "Where the elements of a tensor of the host begin.");
+  m.def("user_line", &tf::current_user_line, "The line of the program that is running: \"model.py:41\".");
   m.def("imported_operators", &tf::imported_operators,
         "Overloads with an importer, without the domain aten: [\"add.Tensor\", ...].");
   m.def("find_custom_op", &ops::find_custom_op, py::arg("domain"), py::arg("name"), py::arg("version"),
@@ -201,6 +209,12 @@ void define_capture(py::module_& m) {
       .def("holds", [](tf::Capture& c, const at::Tensor& t) { return c.memory().is_graph_value(t); })
       .def("knows", [](tf::Capture& c, const at::Tensor& t) { return c.memory().known_value(t).defined(); })
       .def("version", [](tf::Capture& c, const at::Tensor& t) { return c.memory().version_of(t); })
+      .def(
+          "stands_for",
+          [](tf::Capture& c, int state, const at::Tensor& t) {
+            return c.memory().states()[state].counterpart.is_same(t);
+          },
+          py::arg("state"), py::arg("tensor"), "Whether a tensor is what add_state() gave, by number.")
       .def("note_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().note_slice(t); })
       .def("settle_slice", [](tf::Capture& c, const at::Tensor& t) { c.memory().settle_slice(t); })
       .def(

@@ -8,11 +8,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from poptorch import poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.capture import custom_functions, host_calls, state as capture_state, patches
+from poptorch._impl.capture import custom_functions, host_calls, lazy_modules, patches, state as capture_state
+from poptorch._impl.capture.registrations import Registrations
 from poptorch._impl import structures
 
 _DYNAMIC_SHAPE = "the shape of its result depends on values"  # in errors of the capture
-_BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 
 
 def micro_batch(tensor, count, factors):
@@ -58,12 +58,6 @@ def _surroundings(training):
         yield
 
 
-def _entries(module, table):
-    """The dict `_parameters` or `_buffers` of a module; empty for a scripted one, which forward cannot change."""
-    entries = module.__dict__.get(table)
-    return entries if isinstance(entries, dict) else {}
-
-
 def _running_statistics(model):
     """Names of the buffers that layers of normalisation keep for themselves."""
     return {
@@ -92,7 +86,8 @@ class GraphCapture:
         self._scopes = []  # names of the NameScopes being open
         self.states = {}  # name → host tensor
         self.host_calls = host_calls.HostCalls(self)
-        self._swapped = []  # (tensor of the model, its counterpart)
+        self._swapped = []  # (tensor of the model, its counterpart, requires_grad), in the order of `states`
+        self.initialised = []  # lazy modules that got their parameters
         self.custom_calls = []  # of functions with a backward pass of their own, in order of capture
         self.forward_derivatives = 0  # calls of torch.func.jvp that are open
         self.output_structure = None
@@ -180,15 +175,17 @@ class GraphCapture:
         plain = getattr(type(self._model), "_poptorch_original_class", None)
         if plain is not None:  # nobody fetches weights while they are symbolic
             changes.set_class(self._model, plain)
-        registered = self._registered_tensors()
+        self._registrations = Registrations(self._model)
         poptorch_core.set_location_excludes(self._location_excludes)
         changes.at_end(self.core.settle)
-        changes.at_end(lambda: self._forget_new_tensors(registered))
+        changes.at_end(self._registrations.undo)
         changes.call_on_failure(self.core.abort)
         self.core.begin()
         capture_state.set_active(self, changes)
         patches.install(self, changes)
-        self._swap_states_in(changes)
+        self._registrations.watch(self, changes)
+        self._changes = changes
+        self._swap_states_in()
         inputs = []
         for name, value, tensors in zip(names, values, examples):
             symbolic = [
@@ -199,7 +196,7 @@ class GraphCapture:
         positional = [value for value, keyword in zip(inputs, keywords) if keyword is None]
         by_keyword = {keyword: value for value, keyword in zip(inputs, keywords) if keyword is not None}
         result = self._forward(positional, by_keyword)
-        self._check_not_rebound(registered)
+        self._check_states()
         self.output_structure = result
         outputs = list(structures.tensors_of(result))
         for tensor in outputs:
@@ -277,12 +274,6 @@ class GraphCapture:
 
     @staticmethod
     def _example(tensor, count, factors):
-        if tensor.device.type != "cpu":
-            raise errors.create_error(
-                f"Inputs must be on the CPU, got a tensor on '{tensor.device}'. Pass tensor.cpu()."
-            )
-        if tensor.layout != torch.strided or tensor.is_quantized:
-            raise errors.create_error("sparse and quantised inputs are not supported: pass a dense tensor.")
         if tensor.is_complex():
             raise errors.create_error("complex inputs are not supported: pass real and imaginary parts.")
         if 0 in tensor.shape:
@@ -291,9 +282,12 @@ class GraphCapture:
             )
         return micro_batch(tensor.detach(), count, factors)
 
-    def _swap_states_in(self, changes):
+    def _swap_states_in(self, chosen=None):
+        """Makes the parameters and buffers symbolic: those in `chosen` (a set of ids), or all."""
         statistics = _running_statistics(self._model)
         for name, tensor, is_parameter in parameters_and_buffers(self._model):
+            if lazy_modules.is_lazy(tensor) or (chosen is not None and id(tensor) not in chosen):
+                continue
             trainable = is_parameter and name in self._trainable and tensor.requires_grad
             seen = tensor.detach()[0].requires_grad_(tensor.requires_grad) if name in self._groupings else tensor
             symbolic = self.core.add_state(
@@ -303,9 +297,49 @@ class GraphCapture:
             self.states[name] = tensor
             plain = getattr(kind, "_poptorch_plain_class", None)
             if plain is not None:  # no synchronisation hooks while the tensor is symbolic
-                changes.set_class(tensor, plain)
-            changes.swap(tensor, symbolic)
-            self._swapped.append((tensor, symbolic))
+                self._changes.set_class(tensor, plain)
+            self._changes.swap(tensor, symbolic)
+            self._swapped.append((tensor, symbolic, seen.requires_grad))
+
+    def initialise_lazy(self, module, args, kwargs):
+        """A lazy module is called for the first time: it gets its parameters on the host, which join the capture."""
+        waiting = [t for t in (*module._parameters.values(), *module._buffers.values()) if lazy_modules.is_lazy(t)]
+        self.outside(lambda: lazy_modules.initialise(module, args, kwargs))
+        self._swap_states_in({id(tensor) for tensor in waiting})
+        self.initialised.append(module)
+
+    @staticmethod
+    def _exchanged(*names):
+        return errors.create_error(
+            f"{' and '.join(map(repr, names))} was exchanged in forward (torch.utils.swap_tensors), which the device "
+            "cannot follow. Update it in place: copy_(...)."
+        )
+
+    def refuse_exchange(self, tensors):
+        """poptorch.Error when one of the tensors is a parameter or buffer."""
+        exchanged = {id(tensor) for tensor in tensors}
+        names = [name for name, (tensor, *_) in zip(self.states, self._swapped) if id(tensor) in exchanged]
+        if names:
+            raise self._exchanged(*names)
+
+    def _check_states(self):
+        """What forward did to the parameters and buffers is a write of values, and nothing else."""
+        self._registrations.settle()
+        for number, (name, (tensor, _, needed_gradient)) in enumerate(zip(self.states, self._swapped)):
+            if not self.core.stands_for(number, tensor):
+                raise self._exchanged(name)
+            if name in self._trainable and tensor.requires_grad != needed_gradient:
+                raise errors.create_error(
+                    f"requires_grad of the parameter '{name}' was changed in forward, and a program trains what the "
+                    "model trains before its first call. Change it before wrapping, or use detach()."
+                )
+        known = {id(tensor) for tensor, *_ in self._swapped}
+        for path, tensor in self._registrations.lazy:
+            if not lazy_modules.is_lazy(tensor) and id(tensor) not in known:
+                raise errors.create_error(
+                    f"'{path}' got its shape in forward, and a program has what the model has before its first call. "
+                    "Call the model once on the CPU before wrapping."
+                )
 
     def outside(self, function):
         """`function()` as outside of the capture: the model has its own tensors, torch is as ever."""
@@ -313,46 +347,8 @@ class GraphCapture:
 
         def alone():
             capture_state.set_active(None, changes)
-            for tensor, symbolic in self._swapped:
+            for tensor, symbolic, *_ in self._swapped:
                 changes.swap(tensor, symbolic)
             return self.core.outside(function)
 
         return changes.run(alone)
-
-    def _registered_tensors(self):
-        return [
-            (module, table, name, tensor, f"{prefix}.{name}" if prefix else name)
-            for prefix, module in self._model.named_modules()
-            for table in ("_parameters", "_buffers")
-            for name, tensor in _entries(module, table).items()
-            if tensor is not None
-        ]
-
-    def _forget_new_tensors(self, registered):
-        """Parameters and buffers that forward registered go: what they hold means nothing after the capture."""
-        known = {(id(module), table, name) for module, table, name, _, _ in registered}
-        for module in self._model.modules():
-            for table in ("_parameters", "_buffers"):
-                entries = _entries(module, table)
-                for name in [name for name, tensor in entries.items() if tensor is not None]:
-                    if (id(module), table, name) not in known and entries[name].device.type == "ipu":
-                        del entries[name]
-
-    def _check_not_rebound(self, registered):
-        for module, table, name, tensor, path in registered:
-            kind = "parameter" if table == "_parameters" else "buffer"
-            current = module.__dict__[table].get(name)
-            if current is tensor:
-                continue
-            if current is None:
-                module.__dict__[table][name] = tensor
-                raise errors.create_error(
-                    f"The {kind} '{path}' was removed in forward. Keep it, or delete it before wrapping."
-                )
-            module.__dict__[table][name] = tensor
-            if kind == "buffer" and isinstance(module, _BATCH_NORMS):
-                continue
-            raise errors.create_error(
-                f"The {kind} '{path}' was re-bound in forward (self.{name} = ...), which the device cannot "
-                f"follow. Update it in place: self.{name}.copy_(...)."
-            )

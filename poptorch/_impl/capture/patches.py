@@ -12,7 +12,14 @@ import sys
 import torch
 import torch.utils.checkpoint
 
-from poptorch._impl.capture import gradients, plain_shapes, random_states, slicing, state as capture_state
+from poptorch._impl.capture import (
+    gradients,
+    lazy_modules,
+    plain_shapes,
+    random_states,
+    slicing,
+    state as capture_state,
+)
 from poptorch._impl.capture.replacements import in_class, in_module
 from poptorch._impl.log import warn_once
 
@@ -69,6 +76,8 @@ def _module_call(original):
             return original(self, *args, **kwargs)
         capture.push_module(self)
         try:
+            if lazy_modules.is_waiting(self):
+                capture.initialise_lazy(self, args, kwargs)
             return original(self, *args, **kwargs)
         finally:
             capture.pop_module()
@@ -225,6 +234,17 @@ def _no_autocast(original):
     return set_autocast_enabled
 
 
+def _refused_exchange(capture, original):
+
+    @functools.wraps(original)
+    def swap_tensors(t1, t2):
+        if capture_state.active() is capture:
+            capture.refuse_exchange((t1, t2))
+        return original(t1, t2)
+
+    return swap_tensors
+
+
 def _force_eager(changes):
     """What torch compiled before runs as written."""
     if "torch._dynamo" not in sys.modules:
@@ -259,6 +279,7 @@ def install(capture, changes):
         changes.replace(module, name, _without_ipu(getattr(module, name)))
     gradients.install(capture, changes)
     random_states.install(capture, changes)
+    in_module(changes, torch.utils, swap_tensors=_refused_exchange(capture, torch.utils.swap_tensors))
     checkpointing = torch.utils.checkpoint.CheckpointFunction
     in_class(changes, checkpointing, "apply", _inline_checkpoint(torch.autograd.Function.__dict__["apply"]))
     in_class(changes, torch.distributions.Distribution, "_validate_args", False)

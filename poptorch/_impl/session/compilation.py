@@ -12,7 +12,8 @@ import typing
 import torch
 
 from poptorch import enums, poptorch_core
-from poptorch._impl.capture import state as capture_state, compile_hooks
+from poptorch._impl import errors
+from poptorch._impl.capture import compile_hooks, lazy_modules, state as capture_state
 from poptorch._impl.capture.graph_capture import GraphCapture
 from poptorch._impl import errors
 from poptorch._impl.log import logger
@@ -60,10 +61,20 @@ def _factors(state: WrapperState) -> dict[str, int]:
     return factors
 
 
-def clean_inputs(state: WrapperState, values: list[typing.Any]) -> list[typing.Any]:
+def _require_values(name: str, tensor: torch.Tensor) -> None:
+    if tensor.device.type != "cpu":
+        raise errors.create_error(f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu().")
+    if tensor.is_quantized:
+        raise errors.create_error(f"The input '{name}' is quantised: pass tensor.dequantize().")
+    if objection := poptorch_core.objection_to(tensor):
+        raise errors.create_error(f"The input '{name}' {objection}")
+
+
+def clean_inputs(state: WrapperState, names: list[str], values: list[typing.Any]) -> list[typing.Any]:
     """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper."""
 
-    def clean(tensor):
+    def clean(name, tensor):
+        _require_values(name, tensor)
         if tensor.requires_grad:
             _warn_once(
                 state,
@@ -71,7 +82,7 @@ def clean_inputs(state: WrapperState, values: list[typing.Any]) -> list[typing.A
                 "An input has requires_grad=True: it is detached. Call requires_grad_() inside forward instead.",
             )
             tensor = tensor.detach()
-        if tensor.layout == torch.strided and not tensor.is_contiguous():
+        if not tensor.is_contiguous():
             _warn_once(
                 state,
                 "contiguous",
@@ -79,7 +90,7 @@ def clean_inputs(state: WrapperState, values: list[typing.Any]) -> list[typing.A
             )
         return tensor
 
-    return [rebuild(value, map(clean, tensors_of(value))) for value in values]
+    return [rebuild(value, (clean(name, tensor) for tensor in tensors_of(value))) for name, value in zip(names, values)]
 
 
 def _warn_once(state: WrapperState, key: str, text: str) -> None:
@@ -170,7 +181,7 @@ def compile_program(
         count *= value
     started = datetime.datetime.now()
     with compilation_progress(state.options._show_progress_bar) as progress:
-        values = clean_inputs(state, values)
+        values = clean_inputs(state, names, values)
         trainable: set[str] = set()
         link = state.optimizer_link
         if link is not None:
@@ -184,12 +195,21 @@ def compile_program(
             if from_file is None:
                 stack.enter_context(job.compiling(state.traced_model, state.options, cache_directory))
 
+            def follow_initialised(modules):
+                if state.traced_model in modules:  # a copy of the user's own
+                    for origin in state.origins:
+                        lazy_modules.follow(state.traced_model, origin)
+                if link is not None:
+                    hook_tensors()
+
             def record():
                 compile_hooks.run_before()
                 try:
                     return capture.run(names, values, keywords, count, factors)
                 finally:
                     compile_hooks.run_after()
+                    if capture.initialised:
+                        follow_initialised(capture.initialised)
 
             captured = _alone_in_capturing(state, record)
             _require_elements_of_their_own(captured, capture.states)

@@ -258,14 +258,8 @@ class PoplarExecutor(inspection.Inspection):
         names, values, _ = self._state.binder.bind(args, kwargs)
         if names != compiled.argument_names:
             values = self._state.binder.align(names, values, compiled.argument_names)
-        values = compilation.clean_inputs(self._state, values)
+        values = compilation.clean_inputs(self._state, compiled.argument_names, values)
         tensors = compiled.signature.flatten(values)
-        for name, value in zip(compiled.argument_names, values):
-            for tensor in tensors_of(value):
-                if tensor.device.type != "cpu":
-                    raise errors.create_error(
-                        f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu()."
-                    )
         while (outputs := compiled.executable.run(tensors)) is None:  # another thread took the device away
             self._attach_for_a_call(compiled)
         return rebuild(compiled.result_structure, iter(outputs))

@@ -14,6 +14,8 @@ import weakref
 
 import torch
 
+from poptorch import poptorch_core
+
 
 class WrapperState(typing.Protocol):
     """What this module needs of a wrapper."""
@@ -82,11 +84,15 @@ def _remove(key: int, gone: _Reference) -> None:
             _holders.pop(identity, None)
 
 
+def _address(tensor: torch.Tensor) -> int:
+    is_strided = object.__getattribute__(tensor, "layout") is torch.strided
+    return torch.Tensor.untyped_storage(tensor).data_ptr() if is_strided else 0
+
+
 def _identities(tensor: torch.Tensor) -> list[tuple[str, int]]:
     """What tells that two states are one: the object, or the memory that two objects share."""
-    with torch._C.DisableTorchFunctionSubclass():  # its values are not asked for, so nothing is fetched
-        is_strided = object.__getattribute__(tensor, "layout") is torch.strided
-        address = torch.Tensor.untyped_storage(tensor).data_ptr() if is_strided else 0
+    # Its values are not asked for, so nothing is fetched. One native call: an interrupt leaves nothing behind.
+    address = poptorch_core.without_torch_function(_address, (tensor,), {})
     return [("object", id(tensor))] + ([("memory", address)] if address else [])
 
 

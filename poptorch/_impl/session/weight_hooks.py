@@ -13,6 +13,7 @@ import typing
 import weakref
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from poptorch import _impl, poptorch_core
 from poptorch._impl import errors
@@ -73,6 +74,14 @@ def plain_copy(tensor):
     return tensor
 
 
+def _place_of(tensor):
+    """Equal for tensors that are the same elements in the same way; None for those that may be no others'."""
+    if tensor.layout != torch.strided or not tensor.numel() or is_lazy(tensor):
+        return None
+    storage = tensor.untyped_storage()._cdata
+    return storage, tensor.storage_offset(), tensor.dtype, tensor.shape, tensor.stride()
+
+
 def fetch(tensors):
     """Brings those of the tensors up to date whose newest values are on the device of a training wrapper."""
     for tensor in tensors:
@@ -81,6 +90,8 @@ def fetch(tensors):
 
 
 def _hook(tensor, owner, name, is_parameter):
+    if is_lazy(tensor):
+        return  # it has no values before its module is called
     if is_parameter:
         tensor.__class__ = PoptorchParameter
     elif type(tensor) in (torch.Tensor, PoptorchBuffer):
@@ -149,8 +160,7 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
             for key, tensor in state.items():
                 if isinstance(tensor, torch.Tensor):
                     tensor = plain_copy(tensor)
-                    place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else key
-                    state[key] = plain.setdefault(place, tensor)
+                    state[key] = plain.setdefault(_place_of(tensor) or key, tensor)
             return state
 
         def _as_original(self, make):

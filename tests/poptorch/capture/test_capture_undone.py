@@ -38,8 +38,9 @@ class Net(torch.nn.Module):
         poptorch.Block.start("second", ipu_id=0)
         with poptorch.Attribute(name={"key": "value"}):
             out = self.head(Double.apply(x))
-        if not hasattr(self, "made"):
-            self.register_buffer("made", out.sum())
+        self.register_buffer("made", out.sum())
+        out = out + self.made
+        del self.made
         return poptorch.identity_loss(torch.nn.functional.mse_loss(out, torch.zeros_like(out)), "mean")
 
 
@@ -57,6 +58,11 @@ def replaced_places():
         torch.nn.modules.batchnorm._BatchNorm: ("forward",),
         torch.nn.functional: (*patches._PYTHON_LOSSES, *patches._WEIGHTED_LOSSES),
         torch.backends.mha: ("get_fastpath_enabled",),
+        torch.utils: ("swap_tensors",),
+        torch.nn.modules.module: (
+            "_global_parameter_registration_hooks",
+            "_global_buffer_registration_hooks",
+        ),
     }
     entries = {(owner, name): vars(owner).get(name) for owner, names in owners.items() for name in names}
     kinds = {owner: type(owner) for owner in owners}

@@ -223,12 +223,12 @@ ROWS = {
     "6.3 quantised": (
         lambda: infer(lambda x: x, torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)),
         "poptorch_py_error",
-        "sparse and quantised inputs are not supported: pass a dense tensor.",
+        "The input 'x' is quantised: pass tensor.dequantize().",
     ),
     "6.3 device": (
         lambda: infer(lambda x: x * 2, torch.ones(2, device="ipu")),
         "poptorch_py_error",
-        "Inputs must be on the CPU, got a tensor on 'ipu:0'. Pass tensor.cpu().",
+        "Inputs must be on the CPU, got 'x' on 'ipu:0'. Pass tensor.cpu().",
     ),
     "6.3 device in a later call": (
         lambda: compiled()(X.to("ipu")),

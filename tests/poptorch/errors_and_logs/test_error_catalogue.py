@@ -192,11 +192,11 @@ MESSAGES = {
     ),
     "5.8 rebound buffer": (
         "poptorch_py_error",
-        "The buffer 'count' was re-bound in forward (self.count = ...), which the device cannot follow. Update it in place: self.count.copy_(...).",
+        "The buffer 'count' was re-bound in forward (self.count = ...), which the device cannot follow. Update it in place: self.count.copy_(...).\n  from:     HERE",
     ),
     "5.8 rebound parameter": (
         "poptorch_py_error",
-        "The parameter 'fc.weight' was re-bound in forward (self.weight = ...), which the device cannot follow. Update it in place: self.weight.copy_(...).",
+        "The parameter 'fc.weight' was re-bound in forward (self.weight = ...), which the device cannot follow. Update it in place: self.weight.copy_(...).\n  from:     HERE",
     ),
     "5.8 removed": (
         "poptorch_py_error",
@@ -208,7 +208,10 @@ MESSAGES = {
     "6.1 missing": ("poptorch_py_error", "Mandatory parameter missing: forward needs 'x'."),
     "6.1 not callable": ("TypeError", "expected a torch.nn.Module or a callable, got int"),
     "6.3 complex": ("poptorch_py_error", "complex inputs are not supported: pass real and imaginary parts."),
-    "6.3 sparse": ("poptorch_py_error", "sparse and quantised inputs are not supported: pass a dense tensor."),
+    "6.3 sparse": (
+        "poptorch_py_error",
+        "The input 'x' is a sparse tensor (sparse); the IPU takes dense tensors.\n  try:      x.to_dense()",
+    ),
     "6.3 empty": ("poptorch_py_error", "inputs with a dimension of size 0 are not supported, got shape [0, 2]."),
     "6.4 number": (
         "poptorch_py_error",

@@ -297,14 +297,3 @@ def test_model_destroy_undoes_the_wrapping_of_a_dropped_wrapper():
     assert type(net) is Net and type(net.fc.weight) is torch.nn.Parameter
     poptorch.trainingModel(net)(*batch())
     net.destroy()
-
-
-def test_buffers_that_forward_registers_do_not_outlive_the_capture():
-    class Late(Net):
-        def forward(self, x):
-            self.register_buffer("late", x.sum())
-            return x + self.late
-
-    net, x = Late(), torch.randn(2, 2)
-    torch.testing.assert_close(poptorch.inferenceModel(net)(x), x + x.sum())
-    assert "late" not in net.state_dict()

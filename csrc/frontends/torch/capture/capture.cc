@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "frontends/torch/host_memory.h"
 #include "support/fork.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -173,6 +174,7 @@ OutputSpec Capture::output_of(const at::Tensor& t) {
   IpuTensorImpl* impl = impl_of(t);
   if (!memory_.is_graph_value(t)) {
     spec.constant = impl == nullptr ? t : impl->slot->host;
+    require_host_memory(spec.constant, "an output of forward()");
     return spec;
   }
   ir::Value* value = memory_.read(t);
@@ -207,6 +209,7 @@ std::unique_ptr<Captured> Capture::finish(const std::vector<at::Tensor>& outputs
   builder_.settings = {};
   builder_.settings.block = annotations_.block();
   for (const at::Tensor& t : outputs) result->outputs.push_back(output_of(t));
+  memory_.settle_states();
   result->mutated_inputs = memory_.inputs().collect_written(memory_, memory_.states());
   result->moved_inputs = memory_.inputs().collect_moved(memory_);
   result->host_outputs = static_cast<int>(graph_->outputs().size());

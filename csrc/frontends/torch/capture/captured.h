@@ -27,6 +27,8 @@ struct StateSpec {
   bool used = false;          // has an input in the graph
   bool written = false;
   int input = -1, output = -1;  // of the graph
+
+  std::string described() const { return (is_parameter ? "parameter '" : "buffer '") + name + "'"; }
 };
 
 struct OutputSpec {

@@ -16,6 +16,7 @@
 #include "frontends/torch/capture/operators/mixed_types.h"
 #include "frontends/torch/capture/operators/stack.h"
 #include "frontends/torch/errors.h"
+#include "frontends/torch/host_memory.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -125,11 +126,25 @@ void dispatch(const OpInfo& info, Stack* stack) {
   run_on_host(info, stack);
 }
 
-}  // namespace
+// A call with a sparse, quantised or nested tensor: with an IPU tensor beside it there is no kernel, else it is the CPU's.
+void dispatch_other_layout(const OpInfo& info, Stack* stack) {
+  Arguments arguments(stack->data() + stack->size() - info.arguments(), info.arguments());
+  bool ours = false;
+  std::string objection;
+  for (const c10::IValue& a : arguments)
+    for_each_tensor(a, [&](const at::Tensor& t) {
+      ours = ours || is_ours(t);
+      if (!is_ours(t) && objection.empty()) objection = t.is_quantized() ? "is quantised" : objection_to(t);
+    });
+  if (!ours) return forward_to_cpu(info, stack);
+  throw Error(ErrorCode::kForeignTensor,
+              "tensor of another layout: an operand of aten::" + info.overload + " " + objection);
+}
 
-void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+template <void (*kDispatch)(const OpInfo&, Stack*)>
+void guarded(const c10::OperatorHandle& op, Stack* stack) {
   try {
-    dispatch(op_info(op), stack);
+    kDispatch(op_info(op), stack);
   } catch (const Error& e) {
     if (e.code() == ErrorCode::kUnsupportedOps && !e.user_line().empty())
       raise_through_torch(e);  // has its stacks
@@ -142,6 +157,16 @@ void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
                                             ".\n  try:      smaller sizes");
     raise_through_torch(error.at(current_user_line()));
   }
+}
+
+}  // namespace
+
+void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  guarded<&dispatch>(op, stack);
+}
+
+void other_layout_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  guarded<&dispatch_other_layout>(op, stack);
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -227,6 +227,8 @@ void move_view(const OpInfo& info, Stack* stack) {
   info.twin->op.callBoxed(&call);
   at::Tensor moved = call.back().toTensor();
   IpuTensorImpl* impl = impl_of(self);
+  if (Capture* c = Capture::current()) c->memory().note_view(*impl);
+  impl->history = impl_of(moved)->history;
   impl->become(moved.sizes(), moved.strides(), moved.storage_offset(), impl_of(moved)->slot);
   impl->detached = impl->detached || impl_of(moved)->detached;
   torch::jit::drop(*stack, n);

@@ -139,8 +139,11 @@ void set_storage(const OpInfo& info, Stack* stack) {
   Arguments a(stack->data() + stack->size() - n, n);
   at::Tensor self = a[0].toTensor();
   c10::Storage storage = a[1].toStorage();
+  if (storage.device_type() == kDeviceType && storage.data() == nullptr && storage.nbytes() > 0)
+    raise_value_needed("set_() to the storage of an IPU tensor");
   IpuTensorImpl* impl = impl_of(self);
   if (impl == nullptr) return forward_to_cpu(info, stack);
+  if (Capture* c = Capture::current()) c->memory().keep_history(*impl);
   int64_t offset = 0;
   std::vector<int64_t> sizes, strides;
   size_t item = self.dtype().itemsize();
@@ -193,6 +196,7 @@ void alias(Capture* c, const OpInfo& info, Stack* stack) {
   at::Tensor same =
       make_tensor(self.sizes(), self.strides(), self.storage_offset(), self.scalar_type(), impl->slot);
   impl_of(same)->detached = impl->detached;
+  if (c != nullptr && impl->detached && self.requires_grad()) impl_of(same)->history = c->memory().read(self);
   attach_gradient({self}, same);
   finish_call(stack, n, same);
 }
@@ -207,6 +211,26 @@ void clone(Capture* c, const OpInfo& info, bool in_graph, Stack* stack) {
   at::Tensor copy = c->memory().new_tensor(results.tensors[0], c->memory().read(self));
   attach_gradient({self}, copy);
   finish_call(stack, n, copy);
+}
+
+// What torch asks before `self.data = from`, whose answer it makes an error without a cure.
+void may_share_data(Capture* c, const OpInfo& info, Stack* stack) {
+  size_t n = info.arguments();
+  at::Tensor self = torch::jit::peek(*stack, 0, n).toTensor(),
+             from = torch::jit::peek(*stack, 1, n).toTensor();
+  if (c != nullptr && (self.device().is_cpu() || from.device().is_cpu()) && is_ours(self) != is_ours(from)) {
+    const IpuTensorImpl* impl = impl_of(self);
+    const ModelTensor* state = impl == nullptr ? nullptr : c->memory().states().of(*impl);
+    throw Error(ErrorCode::kForeignTensor,
+                "data of another device: forward() assigns a tensor of the " +
+                    std::string(from.device().is_cpu() ? "CPU to the .data of " : "IPU to the .data of ") +
+                    (state != nullptr         ? state->described()
+                     : self.device().is_cpu() ? "a tensor of the CPU"
+                                              : "a tensor of the IPU") +
+                    ".\n  try:      x.copy_(value), or register_buffer for what the model keeps")
+        .at(current_user_line());
+  }
+  finish_call(stack, n, self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
 }
 
 }  // namespace
@@ -240,6 +264,9 @@ bool run_special(Capture* capture, const OpInfo& info, bool in_graph, Stack* sta
       return true;
     case Special::kAlias:
       alias(capture, info, stack);
+      return true;
+    case Special::kMayShareData:
+      may_share_data(capture, info, stack);
       return true;
     case Special::kClone:
       clone(capture, info, in_graph, stack);

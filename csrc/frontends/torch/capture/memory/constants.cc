@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "frontends/torch/capture/memory/without_capture.h"
+#include "frontends/torch/host_memory.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 
@@ -62,10 +63,11 @@ ir::Value* Constants::value_of(const at::Tensor& cpu) {
   if (found != cached_.end() && found->second.version == version && !cpu.is_inference())
     return found->second.value;
   WithoutCapture below;
+  require_host_memory(cpu, "a tensor that forward() uses");
   at::Tensor t = to_device_type(cpu);
   DType dtype = *device_dtype(cpu.scalar_type());
   Shape shape(t.sizes().begin(), t.sizes().end());
-  const auto* data = static_cast<const std::byte*>(t.const_data_ptr());
+  const auto* data = host_data(t);
   ir::Value* value;
   if (t.dim() > 0 && t.numel() > 1 && is_uniform(data, t.element_size(), t.numel())) {
     value = builder_.constant(ir::make_constant(dtype, {}, data));

@@ -47,6 +47,11 @@ bool Inputs::holds(const std::shared_ptr<Slot>& slot) const {
   return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& i) { return i.slot == slot; });
 }
 
+bool Inputs::is_memory_of_one(const Base* base) const {
+  return std::any_of(inputs_.begin(), inputs_.end(),
+                     [&](const Input& i) { return i.slot->base.get() == base; });
+}
+
 void Inputs::replace(const std::shared_ptr<Slot>& slot, const std::shared_ptr<Slot>& by) {
   auto input = std::find_if(inputs_.begin(), inputs_.end(), [&](const Input& i) { return i.slot == slot; });
   if (input != inputs_.end()) input->slot = by;
@@ -66,8 +71,7 @@ std::vector<MutatedInput> Inputs::collect_written(Memory& memory, const States& 
     for (const ModelTensor& s : states) {
       if ((is_written || s.is_written()) && s.tensor.defined() && s.tensor.is_cpu() &&
           s.tensor.has_storage() && sharing_of(inputs_[i].whole, s.tensor) != Sharing::kNone)
-        refuse("memory in which both " + input(i) + " and " +
-               (s.spec.is_parameter ? "parameter '" : "buffer '") + s.spec.name + "' lie");
+        refuse("memory in which both " + input(i) + " and " + s.described() + " lie");
     }
     if (!is_written) continue;
     // An output of its own, also for a value that is returned: every micro-batch of it comes back.

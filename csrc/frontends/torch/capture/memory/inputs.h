@@ -25,6 +25,7 @@ class Inputs {
   int with_value(const ir::Value* value) const;
   int count() const { return static_cast<int>(inputs_.size()); }
   bool holds(const std::shared_ptr<Slot>& slot) const;
+  bool is_memory_of_one(const Base* base) const;
   void replace(const std::shared_ptr<Slot>& slot, const std::shared_ptr<Slot>& by);
   // Appends new values to the graph's outputs. Error(kCapture) where memory is written that an input shares.
   std::vector<MutatedInput> collect_written(Memory& memory, const States& states);

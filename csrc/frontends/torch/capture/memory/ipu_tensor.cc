@@ -11,6 +11,8 @@
 
 #include <cstring>
 
+#include "frontends/torch/capture/capture.h"
+
 namespace ipu::frontends::torch_frontend {
 namespace {
 
@@ -54,11 +56,9 @@ c10::intrusive_ptr<c10::TensorImpl> IpuTensorImpl::shallow_copy_and_detach(c10::
 }
 
 void IpuTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& other) {
+  if (Capture* capture = Capture::current()) capture->memory().keep_history(*this);
   TensorImpl::shallow_copy_from(other);
-  if (auto* from = dynamic_cast<IpuTensorImpl*>(other.get())) {
-    slot = from->slot;
-    detached = from->detached;
-  }
+  if (auto* from = dynamic_cast<IpuTensorImpl*>(other.get())) slot = from->slot;
 }
 
 void IpuTensorImpl::become(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
@@ -88,6 +88,7 @@ at::Tensor wrap_host(at::Tensor cpu, std::shared_ptr<Slot> parent, std::shared_p
   } else {
     slot = std::make_shared<Slot>();
     slot->base = std::make_shared<Base>();
+    if (Capture::current() != nullptr) slot->base->capture = Capture::current_id();
   }
   at::Tensor t = make_tensor(cpu.sizes(), cpu.strides(), cpu.storage_offset(), cpu.scalar_type(), slot);
   slot->host = std::move(cpu);

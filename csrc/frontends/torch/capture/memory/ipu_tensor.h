@@ -30,8 +30,10 @@ struct IpuTensorImpl final : c10::TensorImpl {
               std::shared_ptr<Slot> slot);
 
   std::shared_ptr<Slot> slot;
-  bool detached = false;       // made by `.data` or detach(): reads of it stop gradients
-  bool is_known_leaf = false;  // of gradients (Memory::own_leaf)
+  bool detached = false;  // made by `.data` or detach(), or given other memory: reads of it stop gradients
+  int state = -1;         // the parameter or buffer of the model that it stands for (states.h)
+  ir::Value* history = nullptr;  // gets its gradients, where they do not follow from what its memory holds
+  bool is_known_leaf = false;    // of gradients (Memory::own_leaf)
 };
 
 IpuTensorImpl* impl_of(

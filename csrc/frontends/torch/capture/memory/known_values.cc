@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "frontends/torch/capture/memory/without_capture.h"
+#include "frontends/torch/host_memory.h"
 #include "ir/structure.h"
 #include "ops/definition/effects.h"
 #include "ops/definition/op_def.h"
@@ -31,7 +32,7 @@ std::optional<KnownValue> value_at_entry(const ir::Value* input, const States& s
     if (states[i].input != input || !is_known(states[i])) continue;
     const WithoutCapture below;
     const at::Tensor host = to_device_type(states[i].slot->host);
-    return KnownValue{ops::ReferenceTensor::from_bytes(input->type(), host.const_data_ptr()), {i}};
+    return KnownValue{ops::ReferenceTensor::from_bytes(input->type(), host_data(host)), {i}};
   }
   return std::nullopt;
 }
@@ -54,7 +55,7 @@ void compute(const ir::Op& op, Found& found) {
 
 bool is_known(const ModelTensor& state) {
   const at::Tensor& host = state.slot->host;
-  return state.slot->base->generation == 1 && !state.updatable && host.defined() &&
+  return state.slot->base->generation == 1 && !state.is_moved() && !state.updatable && host.defined() &&
          !at::isFloatingType(host.scalar_type());
 }
 

@@ -10,6 +10,7 @@
 #include "frontends/torch/capture/annotations/user_lines.h"
 #include "frontends/torch/capture/memory/known_values.h"
 #include "frontends/torch/capture/memory/without_capture.h"
+#include "frontends/torch/host_memory.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 
@@ -26,24 +27,24 @@ Memory::Memory(uint64_t capture, bool training, ir::Builder& builder)
 
 at::Tensor Memory::add_state(const std::string& name, const at::Tensor& tensor, bool is_parameter,
                              bool trainable, bool updatable, bool is_statistic) {
-  required_device_dtype((is_parameter ? "parameter " : "buffer ") + name, tensor.scalar_type());
-  std::shared_ptr<Slot> slot = graph_slot(capture_, nullptr);
-  slot->base->state = static_cast<int>(states_.size());
-  IpuTensorImpl* impl = impl_of(tensor);
-  slot->host = impl == nullptr ? tensor.detach() : impl->slot->host;
-  if (slot->host.defined() && slot->host.has_storage()) {
-    storages_.emplace(slot->host.storage().unsafeGetStorageImpl(), slot);
-  }
   StateSpec spec;
   spec.name = name;
+  spec.is_parameter = is_parameter;
+  IpuTensorImpl* impl = impl_of(tensor);
+  const at::Tensor host = impl == nullptr ? tensor : impl->slot->host;
+  require_host_memory(host.defined() ? host : tensor, spec.described());
+  required_device_dtype(spec.described(), tensor.scalar_type());
+  std::shared_ptr<Slot> slot = graph_slot(capture_, nullptr);
+  slot->base->state = static_cast<int>(states_.size());
+  slot->host = impl == nullptr ? tensor.detach() : host;
+  storages_.emplace(slot->host.storage().unsafeGetStorageImpl(), slot);
   spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
   spec.dtype = tensor.scalar_type();
   spec.is_statistic = is_statistic;
-  spec.is_parameter = is_parameter;
   spec.trainable = trainable && tensor.requires_grad();
-  states_.add(std::move(spec), slot, updatable);
   at::Tensor counterpart = make_tensor(tensor.sizes(), tensor.strides(), 0, tensor.scalar_type(), slot);
   if (tensor.requires_grad()) counterpart.set_requires_grad(true);
+  states_.add(std::move(spec), slot, counterpart, updatable);
   return counterpart;
 }
 
@@ -105,27 +106,45 @@ at::Tensor Memory::known_value(const at::Tensor& t) {
       .reshape(t.sizes());
 }
 
+// `value`, with its gradients to `before`; also where operators have none now.
+ir::Value* Memory::straight_through(ir::Value* before, ir::Value* value) {
+  const bool no_grad = std::exchange(builder_.settings.no_grad, false);
+  ir::Value* made = ops::build(builder_, "straight_through", {before, value});
+  builder_.settings.no_grad = no_grad;
+  return made;
+}
+
 ir::Value* Memory::read(const at::Tensor& t) {
   own_leaf(t);
   IpuTensorImpl* impl = impl_of(t);
   std::shared_ptr<Slot> slot = slot_of(t);
   if (slot == nullptr) return constants_.value_of(t);
   ir::Value* value = value_of(slot);
-  if (impl == nullptr || slot->base->on_host || !is_floating_point(value->type().dtype)) return value;
-  return impl->detached ? ops::build(builder_, "detach", {value}) : value;
+  if (!is_floating_point(value->type().dtype)) return value;
+  if (impl == nullptr)  // the caller's name of a state's memory
+    return slot->base->state >= 0 && !t.requires_grad() ? ops::build(builder_, "detach", {value}) : value;
+  ModelTensor* state = states_.of(*impl);
+  if (slot->base->on_host && state == nullptr && impl->history == nullptr) return value;
+  if (state != nullptr && t.requires_grad() && t.is_leaf()) return read_parameter(*state, value);
+  const bool is_frozen = state != nullptr && state->spec.trainable && !t.requires_grad();
+  if (impl->history != nullptr && impl->history != value) return straight_through(impl->history, value);
+  return is_frozen || (impl->detached && impl->history == nullptr) ? ops::build(builder_, "detach", {value})
+                                                                   : value;
 }
 
 void Memory::own_leaf(const at::Tensor& t) {
   IpuTensorImpl* impl = impl_of(t);
-  if (impl == nullptr || impl->is_known_leaf || !t.requires_grad() || !t.is_leaf()) return;
-  impl->is_known_leaf = true;
-  leaves_.push_back(t);
+  if (impl == nullptr || !t.requires_grad() || !t.is_leaf()) return;
+  if (impl->is_known_leaf && !impl->detached) return;  // given other memory, it becomes one anew
+  if (!std::exchange(impl->is_known_leaf, true)) leaves_.push_back(t);
+  if (states_.of(*impl) != nullptr) return;
   const std::shared_ptr<Slot> of = impl->slot;
   if (of->base->state >= 0 && of->parent == nullptr && !impl->detached) return;
   if (of->base->on_host) promote(of);
   impl->slot = view_slot(of, Views::own_value(ir_type(t.sizes(), t.scalar_type()), impl->detached));
   impl->slot->host = of->host;
   impl->detached = false;
+  impl->history = nullptr;
 }
 
 ir::Value* Memory::value_of(const std::shared_ptr<Slot>& slot) {
@@ -146,11 +165,11 @@ ir::Value* Memory::value_of(const std::shared_ptr<Slot>& slot) {
 }
 
 ir::Value* Memory::value_at_entry(const at::Tensor& t) {
-  const std::shared_ptr<Slot> slot = slot_of(t);
-  IPU_CHECK(slot != nullptr && slot->base->state >= 0, "a tensor that is no state of the model");
-  const size_t state = static_cast<size_t>(slot->base->state);
-  if (states_[state].input == nullptr) value_of(states_[state].slot);
-  return states_[state].input;
+  const IpuTensorImpl* impl = impl_of(t);
+  const ModelTensor* state = impl == nullptr ? nullptr : states_.of(*impl);
+  IPU_CHECK(state != nullptr, "a tensor that is no state of the model");
+  if (state->input == nullptr) value_of(state->slot);
+  return state->input;
 }
 
 at::Tensor Memory::new_tensor(const TensorMeta& meta, ir::Value* value) {
@@ -165,6 +184,7 @@ at::Tensor Memory::new_view(const TensorMeta& meta, const at::Tensor& of, std::s
   at::Tensor view = make_tensor(meta.sizes, meta.strides, meta.storage_offset, meta.dtype, std::move(slot));
   IpuTensorImpl* from = impl_of(of);
   impl_of(view)->detached = from != nullptr && from->detached;
+  if (impl_of(view)->detached && of.requires_grad()) impl_of(view)->history = value;
   return view;
 }
 
@@ -280,7 +300,14 @@ void Memory::write(const at::Tensor& t, ir::Value* value) {
   // was there before goes on getting it.
   IpuTensorImpl* impl = impl_of(t);
   if (impl == nullptr || !impl->detached) ++slot->base->versions;
-  const bool unseen = builder_.settings.no_grad || (impl != nullptr && impl->detached);
+  bool unseen = builder_.settings.no_grad;
+  if (impl == nullptr) {
+    unseen = unseen || (slot->base->state >= 0 && !t.requires_grad());
+  } else {
+    if (impl->history != nullptr && !unseen) impl->history = value;
+    const ModelTensor* state = states_.of(*impl);
+    unseen = unseen || impl->detached || (state != nullptr && state->spec.trainable && !t.requires_grad());
+  }
   const bool in_pass =
       !open_bodies_.empty() && passes_.contains(open_bodies_.back());  // never differentiated
   const bool has_gradient =
@@ -290,9 +317,7 @@ void Memory::write(const at::Tensor& t, ir::Value* value) {
   const std::shared_ptr<Slot>& root = root_of(slot);
   ir::Value* before = value_of(root);
   write_slot(slot, value);
-  const bool no_grad = std::exchange(builder_.settings.no_grad, false);
-  write_slot(root, ops::build(builder_, "straight_through", {before, root->value}));
-  builder_.settings.no_grad = no_grad;
+  write_slot(root, straight_through(before, root->value));
 }
 
 void Memory::write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value) {
@@ -349,8 +374,7 @@ void Memory::refuse_outer_write(const Base* base) const {
   std::string what = "a tensor from outside of it";
   if (base == nullptr) what = "a tensor of the CPU";
   if (base != nullptr && base->state >= 0) {
-    const StateSpec& state = states_[base->state].spec;
-    what = (state.is_parameter ? "parameter '" : "buffer '") + state.name + "'";
+    what = states_[base->state].described();
   }
   if (passes_.contains(open_bodies_.back()))
     throw Error(ErrorCode::kCapture,

@@ -59,6 +59,9 @@ class Memory {
   // `t` as a leaf of gradients, if it is one: it requires one and was made by no operator. From now on it is a value
   // of its own, which views of it show, so that gradients inside forward stop there and are found.
   void own_leaf(const at::Tensor& t);
+  // `impl` is about to look at other memory (`t.data = ...`, set_), or at what it has in another way (t_()).
+  void keep_history(IpuTensorImpl& impl);
+  void note_view(const IpuTensorImpl& impl);
   // `t` is a slice at a run-time place, a copy: a write to it is an error at the end unless it is settled, as the
   // assignment behind `x[a:b] += y` does.
   void note_slice(const at::Tensor& t);
@@ -78,6 +81,8 @@ class Memory {
   void close_body();
 
   // --- the end
+  // What parameters and buffers look at now becomes their new value. Error(kCapture) where the device cannot follow.
+  void settle_states();
   void fold_integer_states() { states_.fold_integers(builder_, constants_); }
   void leave();  // host memory that became graph values is host memory again; idempotent
 
@@ -89,6 +94,10 @@ class Memory {
   void refuse_outer_write(const Base* base) const;
   void refuse_write_of_seen(const Base& base) const;
   void write_slot(const std::shared_ptr<Slot>& slot, ir::Value* value);
+  ir::Value* straight_through(ir::Value* before, ir::Value* value);
+  ir::Value* read_parameter(ModelTensor& state, ir::Value* value);
+  ir::Value* gradient_target(const ModelTensor& state, ir::Value* value);
+  void refuse_shared(const ModelTensor& state) const;
   void resize_shared(IpuTensorImpl& impl, at::IntArrayRef sizes, const at::Tensor& fresh);
 
   uint64_t capture_;

@@ -27,7 +27,7 @@ struct Base {
   bool on_host = true;      // the value is known on the host: Slot::host of each slot is a torch view of it
   uint64_t generation = 1;  // counts writes of graph values
   uint64_t versions = 0;    // and of these, those that torch's version counter sees: not through .data
-  uint64_t capture = 0;     // the capture its graph value belongs to
+  uint64_t capture = 0;     // the capture its graph value belongs to, or that it was made in on the host
   int state = -1;           // index of the state it is, in that capture
   int64_t body = body_being_captured();  // where the memory came into being
   std::string slice_line;                // of the user, where it is a slice at a run-time place

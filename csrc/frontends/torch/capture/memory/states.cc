@@ -6,13 +6,21 @@
 
 namespace ipu::frontends::torch_frontend {
 
-void States::add(StateSpec spec, std::shared_ptr<Slot> slot, bool updatable) {
+void States::add(StateSpec spec, std::shared_ptr<Slot> slot, const at::Tensor& counterpart, bool updatable) {
   ModelTensor state;
+  state.counterpart = counterpart;
+  impl_of(counterpart)->state = static_cast<int>(states_.size());
   state.spec = std::move(spec);
   state.tensor = slot->host;
   state.slot = std::move(slot);
   state.updatable = updatable;
   states_.push_back(std::move(state));
+}
+
+ModelTensor* States::of(const IpuTensorImpl& counterpart) {
+  if (counterpart.state < 0 || counterpart.state >= static_cast<int>(states_.size())) return nullptr;
+  ModelTensor& state = states_[static_cast<size_t>(counterpart.state)];
+  return state.counterpart.unsafeGetTensorImpl() == &counterpart ? &state : nullptr;
 }
 
 ir::Value* States::enter(size_t i) {

@@ -8,6 +8,7 @@
 
 #include "frontends/torch/capture/captured.h"
 #include "frontends/torch/capture/memory/constants.h"
+#include "frontends/torch/capture/memory/ipu_tensor.h"
 #include "frontends/torch/capture/memory/slot.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -15,10 +16,17 @@ namespace ipu::frontends::torch_frontend {
 struct ModelTensor {
   StateSpec spec;
   std::shared_ptr<Slot> slot;
-  at::Tensor tensor;           // the caller's; keeps its storage alive, which is a key of Memory
-  ir::Value* input = nullptr;  // its value at entry, once read
-  bool updatable = false;      // the host may change it between runs
+  at::Tensor tensor;       // the caller's; keeps its storage alive, which is a key of Memory
+  at::Tensor counterpart;  // what forward() sees
+  std::string moved_at;    // the user's line that gave the counterpart other memory, or another view of it
+  ir::Value* input = nullptr;                             // its value at entry, once read
+  bool updatable = false;                                 // the host may change it between runs
+  ir::Value *moved_value = nullptr, *reads_as = nullptr;  // Memory::read_parameter
 
+  std::string described() const { return spec.described(); }
+  bool is_moved() const {
+    return impl_of(counterpart)->slot != slot;
+  }  // looks at other memory, or in another way
   // A written state is read first, so that it is also an input.
   bool is_written() const { return slot->value != input; }
 };
@@ -28,7 +36,8 @@ class States {
   explicit States(ir::Graph* graph) : graph_(graph) {}
 
   // `slot`: all of its memory in the graph, with the caller's tensor as `host`.
-  void add(StateSpec spec, std::shared_ptr<Slot> slot, bool updatable);
+  void add(StateSpec spec, std::shared_ptr<Slot> slot, const at::Tensor& counterpart, bool updatable);
+  ModelTensor* of(const IpuTensorImpl& counterpart);  // nullptr: it stands for none of them
   size_t size() const { return states_.size(); }
   const ModelTensor& operator[](size_t i) const { return states_[i]; }
   auto begin() const { return states_.begin(); }

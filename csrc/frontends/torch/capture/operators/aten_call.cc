@@ -5,6 +5,7 @@
 #include "frontends/torch/capture/memory/constants.h"
 #include "frontends/torch/capture/operators/stack.h"
 #include "frontends/torch/device_key.h"
+#include "frontends/torch/host_memory.h"
 #include "support/error.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -16,13 +17,13 @@ bool is_defined_tensor(const c10::IValue& v) { return v.isTensor() && v.toTensor
 at::Scalar scalar_of(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case at::kDouble:
-      return *t.const_data_ptr<double>();
+      return *reinterpret_cast<const double*>(host_data(t));
     case at::kFloat:
-      return *t.const_data_ptr<float>();
+      return *reinterpret_cast<const float*>(host_data(t));
     case at::kLong:
-      return *t.const_data_ptr<int64_t>();
+      return *reinterpret_cast<const int64_t*>(host_data(t));
     case at::kBool:
-      return *t.const_data_ptr<bool>();
+      return *reinterpret_cast<const bool*>(host_data(t));
     default:
       break;
   }

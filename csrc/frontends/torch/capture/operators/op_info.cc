@@ -33,6 +33,7 @@ Special special_of(const std::string& overload) {
       {"fill_.Scalar", Special::kFill},
       {"fill_.Tensor", Special::kFill},
       {"zero_", Special::kFill},
+      {"_has_compatible_shallow_copy_type", Special::kMayShareData},
       {"set_.source_Storage", Special::kSetStorage},
       {"set_.source_Storage_storage_offset", Special::kSetStorage},
   };
@@ -231,6 +232,19 @@ bool comes_whole(const c10::OperatorHandle& op) {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&capture_kernel>());
+}
+// What tensors of other layouts come to when the IPU is there.
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&other_layout_kernel>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&other_layout_kernel>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&other_layout_kernel>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&other_layout_kernel>());
 }
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 

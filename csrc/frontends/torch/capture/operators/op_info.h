@@ -27,6 +27,7 @@ enum class Special : uint8_t {
   kClone,
   kFill,
   kSetStorage,
+  kMayShareData,
 };
 
 // What happens to floating-point operands of different types (mixed_types.h).
@@ -62,6 +63,8 @@ const OpInfo* find_op_info(const char* name, const char* overload);  // nullptr:
 
 // The boxed kernel of all operators (kernel/kernel.cc).
 void capture_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+// The same for calls with tensors of other layouts (sparse, quantised, nested).
+void other_layout_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 // Importers of operators that belong to the capture rather than to an op definition (builtin_importers.cc);
 // nullptr: none.
