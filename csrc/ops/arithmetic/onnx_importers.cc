@@ -8,6 +8,16 @@
 namespace ipu::ops {
 namespace {
 
+// PopART multiplies f16 by one f32 number: in f32, rounded once.
+ir::Value* product(NodeImportCall& call, ir::Value* a, ir::Value* b) {
+  const ir::Type &left = a->type(), &right = b->type();
+  const auto is_pair = [](const ir::Type& half, const ir::Type& number) {
+    return half.dtype == DType::kF16 && number.dtype == DType::kF32 && number.elements() == 1;
+  };
+  if (!call.is_popart() || !(is_pair(left, right) || is_pair(right, left))) return call.op("mul", {a, b});
+  return call.cast(call.op("mul", {call.cast(a, DType::kF32), call.cast(b, DType::kF32)}), DType::kF16);
+}
+
 // Version 6: operand 1 has the shape of some dimensions of operand 0 in a row, from `axis` on or the last ones,
 // and only `broadcast` = 1 lets shapes differ.
 void import_binary_of_6(NodeImportCall& call, const char* kind) {
@@ -25,17 +35,8 @@ void import_binary_of_6(NodeImportCall& call, const char* kind) {
                             to_string(to), to_string(from), axis));
   Shape aligned(from);
   aligned.resize(to.size() - static_cast<size_t>(axis), 1);
-  call.set_result(0, call.op(kind, {a, reshaped(call, b, aligned)}));
-}
-
-// PopART multiplies f16 by one f32 number: in f32, rounded once.
-ir::Value* product(NodeImportCall& call, ir::Value* a, ir::Value* b) {
-  const ir::Type &left = a->type(), &right = b->type();
-  const auto is_pair = [](const ir::Type& half, const ir::Type& number) {
-    return half.dtype == DType::kF16 && number.dtype == DType::kF32 && number.elements() == 1;
-  };
-  if (!call.is_popart() || !(is_pair(left, right) || is_pair(right, left))) return call.op("mul", {a, b});
-  return call.cast(call.op("mul", {call.cast(a, DType::kF32), call.cast(b, DType::kF32)}), DType::kF16);
+  b = reshaped(call, b, aligned);
+  call.set_result(0, std::string_view(kind) == "mul" ? product(call, a, b) : call.op(kind, {a, b}));
 }
 
 void import_mul(NodeImportCall& call) { call.set_result(0, product(call, call.operand(0), call.operand(1))); }

@@ -52,11 +52,19 @@ HALVES = np.float16([[1, 2], [3, -4]])
 
 @pytest.mark.parametrize("number", [np.float32(2), np.float32([2]), np.full((1, 1, 1), 2, np.float32)])
 @pytest.mark.parametrize("is_left", [False, True])
-def test_halves_are_multiplied_by_one_number(number, is_left):
+@pytest.mark.parametrize("opset", [7, 10, 11])
+def test_halves_are_multiplied_by_one_number(number, is_left, opset):
     operands = [number, HALVES] if is_left else [HALVES, number]
-    (got,) = made(lambda b, ids: b.aiOnnx.mul(ids), [np.asarray(array) for array in operands])
+    (got,) = made(lambda b, ids: b.aiOnnx.mul(ids), [np.asarray(array) for array in operands], opset=opset)
     assert got.dtype == np.float16 and got.shape == np.broadcast_shapes(HALVES.shape, np.shape(number))
     np.testing.assert_array_equal(got.reshape(2, 2), HALVES * 2)
+
+
+@pytest.mark.parametrize("number", [np.float32(2), np.float32([2])])
+def test_halves_are_multiplied_by_one_number_at_opset_6(number):
+    (got,) = made(lambda b, ids: b.aiOnnx.mul(ids, broadcast=1), [HALVES, np.asarray(number)], opset=6)
+    assert got.dtype == np.float16
+    np.testing.assert_array_equal(got, HALVES * 2)
 
 
 def test_a_number_that_no_half_holds_is_rounded_once():
