@@ -145,13 +145,13 @@ def _check_accumulation(options: SessionOptions, is_training: bool) -> None:
 
 def _check_virtual_graphs(options: SessionOptions, device: Any) -> None:
     mode, phases = options.virtualGraphMode, options.executionPhaseSettings.phases
-    is_phased = mode is VirtualGraphMode["ExecutionPhases"]
-    if is_phased != (phases >= 2):
+    is_phased = mode is VirtualGraphMode["ExecutionPhases"]  # without phases the annotations are dropped
+    if phases >= 2 and not is_phased:
         raise popart_exception(
             f"executionPhaseSettings.phases is {phases} and virtualGraphMode is {mode.name}: 2 phases or more go with "
             "VirtualGraphMode.ExecutionPhases, and with no other mode"
         )
-    if is_phased and options.executionPhaseSettings.stages < 1:
+    if phases >= 2 and options.executionPhaseSettings.stages < 1:
         raise popart_exception(
             f"executionPhaseSettings.stages is {int(options.executionPhaseSettings.stages)}: it must be at least 1"
         )

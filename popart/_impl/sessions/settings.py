@@ -159,7 +159,7 @@ def _schedule(options: SessionOptions, is_training: bool) -> dict[str, Any]:
     """How the program is spread over IPUs and time."""
     mode = options.virtualGraphMode
     phases = options.executionPhaseSettings.phases
-    is_phased = mode is VirtualGraphMode["ExecutionPhases"]
+    is_phased = mode is VirtualGraphMode["ExecutionPhases"] and phases >= 2
     schedule = "phased" if is_phased else "pipelined" if options.enablePipelining else "sharded"
     if schedule == "pipelined" and is_training and accumulation_of(options) == 1:
         # A pipeline drains before weights are updated: with one micro-batch for each update it is never full.

@@ -68,7 +68,6 @@ REFUSED = [
         r"enableGradientAccumulation is True in an InferenceSession",
     ),
     ({"executionPhaseSettings": phases(2)}, r"executionPhaseSettings.phases is 2 and virtualGraphMode is Off"),
-    ({"virtualGraphMode": PHASES}, r"executionPhaseSettings.phases is 0 and virtualGraphMode is ExecutionPhases"),
     (
         {"virtualGraphMode": AUTO, "virtualGraphSplitRatios": [0.5, 0.4], "ipus": 2},
         r"virtualGraphSplitRatios is \[0.5, 0.4\].* 0.9",

@@ -44,11 +44,9 @@ def model(chain):
     return helper.make_model(graph, opset_imports=imports, ir_version=6).SerializeToString(), weights
 
 
-def train(data, weights, phases):
+def train(data, weights, phases, mode=popart.VirtualGraphMode.ExecutionPhases):
     options = popart.SessionOptions()
-    if phases:
-        options.virtualGraphMode = popart.VirtualGraphMode.ExecutionPhases
-        options.executionPhaseSettings.phases = phases
+    options.virtualGraphMode, options.executionPhaseSettings.phases = mode, phases
     device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 2})
     flow = popart.DataFlow(1, ["loss"])
     session = popart.TrainingSession(data, flow, "loss", popart.ConstSGD(0.1), device, userOptions=options)
@@ -73,9 +71,17 @@ def test_a_phase_follows_the_flow_of_data(case):
     for op in next(iter(json.loads(session._serializeIr()).values())):
         if op["type"] in ("MatMul", "Sum", "Add") and op["outputs"][0]["name"] in places:
             assert op["attributes"]["__execution_phase"] == str(places[op["outputs"][0]["name"]][2])
-    _, plain = train(data, weights, phases=0)  # annotations are dropped
-    for one, other in zip(phased, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    off = popart.VirtualGraphMode.Off
+    for few, mode in (
+        (0, off),
+        (1, off),
+        (0, popart.VirtualGraphMode.ExecutionPhases),
+        (1, popart.VirtualGraphMode.ExecutionPhases),
+    ):
+        session, plain = train(data, weights, few, mode)
+        assert not session._program.places()  # annotations are dropped
+        for one, other in zip(phased, plain, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_two_layers_with_their_loss_outside():
