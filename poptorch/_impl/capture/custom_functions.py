@@ -177,7 +177,7 @@ def apply(capture, function, args):
         place
         for place, tensor in enumerate(results)
         if isinstance(tensor, torch.Tensor)
-        and capture.core.holds(tensor)
+        and (tensor.device.type == "ipu" or capture.core.holds(tensor))
         and tensor.is_floating_point()
         and not _is_in(tensor, context.not_differentiable)
     ]

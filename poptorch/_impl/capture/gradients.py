@@ -18,6 +18,13 @@ def _is_symbolic(capture, value):
     return isinstance(value, torch.Tensor) and capture.core.holds(value)
 
 
+def _takes_part(capture, value):
+    """Whether gradients of `value` are those of the graph: of what is known at capture, too, if it asks for its own."""
+    return _is_symbolic(capture, value) or (
+        isinstance(value, torch.Tensor) and value.requires_grad and value.device.type == "ipu"
+    )
+
+
 def gradients_of(capture, outputs, upstream, targets, create_graph, keep_graph):
     """The gradients of `targets` (None: nothing depends on it) from those of `outputs` (None: none came)."""
     given = [pair for pair in zip(outputs, upstream) if pair[1] is not None]
@@ -104,7 +111,7 @@ def install(capture, changes):
 
     def apply(cls, *args, **kwargs):
         outside = capture_state.active() is not capture
-        if outside or cls is BackwardHookFunction or not any(_is_symbolic(capture, value) for value in args):
+        if outside or cls is BackwardHookFunction or not any(_takes_part(capture, value) for value in args):
             return plain.__get__(None, cls)(*args, **kwargs)
         return custom_functions.apply(capture, cls, args)
 

@@ -256,7 +256,44 @@ def called_behind_the_call(self, x):
     return loss(result)
 
 
+class AuxiliaryLoss(torch.autograd.Function):
+    """Adds the gradient of a further loss to that of its result, as mixtures of experts do."""
+
+    factor = torch.tensor(0.5)
+
+    @staticmethod
+    def forward(ctx, x, auxiliary):
+        ctx.save_for_backward(auxiliary)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (auxiliary,) = ctx.saved_tensors
+        return gradient, torch.ones_like(auxiliary) * AuxiliaryLoss.factor
+
+
+class Gate(torch.autograd.Function):
+    """Its result does not depend on its argument, whose gradient does on that of the result."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.ones(3)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def of_a_leaf_known_at_capture(self, x):
+    leaf = torch.ones(3, requires_grad=True)
+    (slope,) = torch.autograd.grad((Counted.apply(leaf) * x).sum(), leaf)
+    return slope, loss(self.linear(x) * self.scale * slope)
+
+
 TRAINED = {
+    "auxiliary_loss": lambda self, x: loss(AuxiliaryLoss.apply(self.linear(x), self.scale.square().sum())),
+    "gate": lambda self, x: loss(Gate.apply(self.scale) * self.linear(x)),
+    "of_a_leaf_known_at_capture": of_a_leaf_known_at_capture,
     "computed_behind_the_call": computed_behind_the_call,
     "saved_and_changed_behind": saved_and_changed_behind,
     "vjp": lambda self, x: loss(Vjp.apply(x * self.scale, 0.5)),
