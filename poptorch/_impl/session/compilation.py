@@ -15,7 +15,6 @@ from poptorch import enums, poptorch_core
 from poptorch._impl import errors
 from poptorch._impl.capture import compile_hooks, lazy_modules, state as capture_state
 from poptorch._impl.capture.graph_capture import GraphCapture
-from poptorch._impl import errors
 from poptorch._impl.log import logger
 from poptorch._impl.options import locations, phased, popart_choices, replication
 from poptorch._impl.session import inspection, job, precompiled, rng
