@@ -36,7 +36,7 @@ def test_the_current_graph(ir):
 
 
 @pytest.mark.shows("popxl.context.Context", "popxl.context.get_current_context")
-@pytest.mark.edge("29.15", "29.16")
+@pytest.mark.edge("29.15")
 def test_contexts_are_restored_after_exceptions(ir):
     context = get_current_context()
     assert type(context) is popxl.context.Context

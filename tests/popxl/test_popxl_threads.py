@@ -13,6 +13,8 @@ from popxl.context import get_current_context
 LIMIT = 60  # seconds, for hangs
 
 
+@pytest.mark.edge("29.16")
+@pytest.mark.shows("popxl.context.get_current_context")
 def test_the_current_graph_belongs_to_its_thread():
     """Two threads meet inside of graphs of two programs, and of different contexts."""
     meet = threading.Barrier(2, timeout=LIMIT)
