@@ -16,7 +16,7 @@ from torch.utils import _pytree
 
 def is_waiting(module: torch.nn.Module) -> bool:
     """Does it still wait for its first call?"""
-    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()  # type: ignore[misc]
+    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()
 
 
 def _without_values(tensor):
@@ -36,7 +36,7 @@ def follow(made: torch.nn.Module, original: typing.Any) -> None:
     for name, value in made.__dict__.items():
         if name in original.__dict__:
             original.__dict__[name] = value
-    if isinstance(original, LazyModuleMixin) and type(original).cls_to_become is type(made):  # not a wrapped class
+    if getattr(type(original), "cls_to_become", None) is type(made):  # not a wrapped class
         original.__class__ = type(made)
 
 
