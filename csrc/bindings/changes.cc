@@ -74,6 +74,7 @@ class Changes {
   void replace(const py::object& owner, const py::str& name, const py::object& value) {
     Change change{.kind = Kind::kEntry, .owner = owner, .name = name};
     change.old = entry_of(owner, name);
+    change.made = value;
     changes_.push_back(std::move(change));
     if (!set_entry(owner, name, value)) throw py::error_already_set();
   }
@@ -115,7 +116,7 @@ class Changes {
   enum class Kind : int { kEntry, kSwap, kClass, kSubscripts, kDict };
   struct Change {
     Kind kind;
-    py::object owner = {}, name = {}, old = {};
+    py::object owner = {}, name = {}, old = {}, made = {};
   };
 
   // nullptr: the object keeps its entries in another way.
@@ -170,7 +171,9 @@ class Changes {
     bool good = true;
     switch (change.kind) {
       case Kind::kEntry:
-        good = set_entry(change.owner, change.name, change.old);
+        // What the body or another thread has assigned since is theirs, and stays.
+        if (entry_of(change.owner, change.name).is(change.made))
+          good = set_entry(change.owner, change.name, change.old);
         break;
       case Kind::kSwap:
         try {
@@ -196,7 +199,7 @@ class Changes {
         good = PyDict_Update(change.owner.ptr(), change.old.ptr()) == 0;
         break;
     }
-    if (!good) PyErr_Clear();  // forward removed it itself
+    if (!good) PyErr_Clear();  // there is nobody to tell
   }
 
   // Calls a function in Python until it comes to its end. What broke it off, or nothing.

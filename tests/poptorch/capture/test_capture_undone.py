@@ -3,6 +3,7 @@
 import random
 import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -234,6 +235,40 @@ def test_changes_are_undone_newest_first_and_keep_what_was_inherited():
     assert Owner.name == "inherited" and "name" not in vars(Owner)
     assert "added" not in globals()
     assert (kept, order) == ({"a": 1, "b": 4}, ["end"])
+
+
+def test_what_others_assign_meanwhile_stays():
+    class Owner:
+        mine = theirs = removed = 1
+
+    changes = poptorch.poptorch_core.Changes()
+
+    def body():
+        for name in ("mine", "theirs", "removed"):
+            changes.replace(Owner, name, 2)
+        Owner.theirs = 3
+        del Owner.removed
+
+    changes.run(body)
+    assert (Owner.mine, Owner.theirs, hasattr(Owner, "removed")) == (1, 3, False)
+
+
+def test_a_default_that_another_thread_sets_during_a_capture_stays():
+    distribution = torch.distributions.Distribution
+
+    class Setting(torch.nn.Module):
+        def forward(self, x):
+            thread = threading.Thread(target=distribution.set_default_validate_args, args=(False,))
+            thread.start()
+            thread.join()
+            return x + 1
+
+    before = distribution._validate_args
+    try:
+        poptorch.inferenceModel(Setting())(torch.ones(2))
+        assert distribution._validate_args is False and vars(distribution)["_validate_args"] is False
+    finally:
+        distribution.set_default_validate_args(before)
 
 
 def test_what_is_broken_off_at_the_end_is_done_again_and_reported():
