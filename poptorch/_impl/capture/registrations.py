@@ -47,7 +47,9 @@ class Registrations:
         # Each module with its attributes and children.
         self._modules = [(m, dict(m.__dict__), dict(_entries(m, "_modules"))) for m in model.modules()]
         # (path, tensor) of those without a shape.
-        self.lazy = [(path, tensor) for _, _, _, tensor, path in self._states if is_lazy(tensor)]
+        self.lazy: list[tuple[str, typing.Any]] = [
+            (path, tensor) for _, _, _, tensor, path in self._states if is_lazy(tensor)
+        ]
         self._lines: dict[tuple[int, str], str] = {}  # where a module got an entry
 
     def watch(self, capture: typing.Any, changes: poptorch_core.Changes) -> None:
