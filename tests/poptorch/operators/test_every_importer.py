@@ -261,9 +261,10 @@ def inplace_form(overload):
     name, dot, variant = overload.partition(".")
     packet = getattr(torch.ops.aten, f"{name}_", None) if "::" not in overload else None
     found = getattr(packet, variant or "default", None) if packet is not None else None
-    if found is None or len(found._schema.arguments) != len(operator_of(overload)._schema.arguments):
+    if found is None:
         return None
-    return found if "self" in {a.name for a in found._schema.arguments} else None
+    names, functional = ([a.name for a in form._schema.arguments] for form in (found, operator_of(overload)))
+    return found if names == functional and "self" in names else None  # polygamma_ has another order
 
 
 def keeps_shape(row):
