@@ -2,13 +2,14 @@
 
 import os
 
-import ipu_core
 from popart._impl.exceptions import popart_exception
 from popart._impl.logs import getLogger
 
 
 def check_target(path: str, error: type[Exception] = popart_exception) -> None:
     """Raises `error` if a path leads to something that exists and is no regular file."""
+    import ipu_core  # not with popart, which loads no compiler
+
     try:
         ipu_core._native.check_target(os.fsencode(path))
     except ipu_core.Error as refused:

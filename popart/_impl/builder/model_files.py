@@ -10,7 +10,6 @@ import onnx
 import onnx.checker
 from google.protobuf.message import DecodeError
 
-from ipu_core.onnx_files import texts_that_are_none
 from popart._impl import files
 from popart._impl.builder import allowances, external_files, protos
 from popart._impl.exceptions import popart_exception
@@ -42,6 +41,8 @@ def load(model: bytes | str | os.PathLike, checked: bool = True) -> tuple[onnx.M
         raise popart_exception(f"{source} is no ONNX model: {error}") from error
     if not proto.ir_version and not proto.HasField("graph"):
         raise popart_exception(f"{source} is no ONNX model: it holds no graph")
+    from ipu_core.onnx_files import texts_that_are_none  # not with popart, which loads no compiler
+
     for what, text in texts_that_are_none(proto):
         raise popart_exception(f"{source} is no ONNX model: a {what} in it is {text!r}, which is no UTF-8")
     check_versions(proto, source)

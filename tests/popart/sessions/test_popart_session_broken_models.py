@@ -368,7 +368,7 @@ def an_open_size():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (two_initialisers_of_one_name, "w initializer name is not unique"),
+        (two_initialisers_of_one_name, "two initialisers of <model> are called 'w'"),
         (an_open_size, "'w' has 12 elements, but its shape .*-1"),
     ],
 )

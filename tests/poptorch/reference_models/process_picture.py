@@ -23,7 +23,7 @@ import numpy as np
 OURS = ("poptorch", "popart", "popxl", "popdist", "ipu_core", "popart_core")
 OURS += ("process_picture", "plain_expressions", "__main__", "__mp_main__")
 # Counters, and what Python fills in when it is asked.
-OF_USE = ("__warningregistry__", "__path__", "_cache", "next_id")
+OF_USE = ("__warningregistry__", "__path__", "_cache", "next_id", "_name_sequence", "tempdir")
 TABLES = {"as_async": (80, 4), "as_number": (96, 36), "as_sequence": (104, 10), "as_mapping": (112, 3)}
 TABLES["as_buffer"] = (160, 2)
 SINGLE = "48 64 72 88 120 128 136 144 152 184 192 200 216 224 256 264 272 280 296 304 312 320 328 392 400"
