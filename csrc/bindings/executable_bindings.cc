@@ -6,6 +6,7 @@
 #include "executable/file.h"
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/signature.h"
+#include "frontends/torch/host_memory.h"
 #include "python/without_lock.h"
 #include "support/regular_file.h"
 #include "target/system.h"
@@ -37,7 +38,7 @@ void save(const tf::Executor& executor, const std::string& path,
     const at::Tensor& t = storages[i];
     if (!t.device().is_cpu() || t.dim() != 1 || !t.is_contiguous())
       throw Error(ErrorCode::kTypeMismatch, "storages are flat CPU tensors");
-    auto* data = static_cast<const std::byte*>(t.const_data_ptr());
+    const std::byte* data = tf::host_data(t, "a storage");
     writer.add(storage_name(i), {tf::storage_dtype(t.scalar_type()), {t.numel()}, {data, data + t.nbytes()}});
   }
   without_gil([&] { writer.write(path); });
@@ -50,7 +51,7 @@ std::vector<at::Tensor> storages(const Container& file) {
     const executable::Blob& blob = file.blob(storage_name(i));
     at::Tensor flat = at::empty(blob.shape, at::TensorOptions().dtype(tf::storage_type_of(blob.dtype)));
     if (flat.dim() != 1 || flat.nbytes() != blob.bytes.size()) file.corrupt(storage_name(i) + " is not flat");
-    if (!blob.bytes.empty()) std::memcpy(flat.mutable_data_ptr(), blob.bytes.data(), blob.bytes.size());
+    if (!blob.bytes.empty()) std::memcpy(tf::mutable_host_data(flat), blob.bytes.data(), blob.bytes.size());
     tensors.push_back(std::move(flat));
   }
   return tensors;

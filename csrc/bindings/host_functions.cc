@@ -10,6 +10,7 @@
 
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/host_memory.h"
 #include "python/interpreter_lock.h"
 #include "python/without_lock.h"
 
@@ -22,7 +23,7 @@ namespace tf = frontends::torch_frontend;
 at::Tensor tensor_of(const kernels::HostArray& array) {
   at::Tensor tensor =
       at::empty(array.spec.shape, at::TensorOptions().dtype(tf::scalar_type(array.spec.dtype)));
-  if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), array.data, tensor.nbytes());
+  if (tensor.nbytes() > 0) std::memcpy(tf::mutable_host_data(tensor), array.data, tensor.nbytes());
   return tensor;
 }
 
@@ -35,11 +36,12 @@ void take(const std::string& name, const std::vector<at::Tensor>& given,
   };
   if (given.size() != results.size()) refuse();
   for (size_t i = 0; i < results.size(); ++i) {
+    tf::require_host_memory(given[i], "a result of '" + name + "'");
     const at::Tensor plain = given[i].contiguous();
     if (plain.sizes() != at::IntArrayRef(results[i].spec.shape) ||
         plain.scalar_type() != tf::scalar_type(results[i].spec.dtype))
       refuse();
-    if (plain.nbytes() > 0) std::memcpy(results[i].data, plain.const_data_ptr(), plain.nbytes());
+    if (plain.nbytes() > 0) std::memcpy(results[i].data, tf::host_data(plain), plain.nbytes());
   }
 }
 

@@ -22,6 +22,7 @@ std::string objection_to(const at::TensorBase& t) {
   const std::string dense = "; the IPU takes dense tensors.\n  try:      ";
   if (impl.key_set().has(c10::DispatchKey::NestedTensor) || impl.layout() == c10::kJagged)
     return "is a nested tensor" + dense + "x.to_padded_tensor(0.0)";
+  if (impl.key_set().has(c10::DispatchKey::Quantized)) return "is quantised" + dense + "x.dequantize()";
   if (impl.layout() == c10::kMkldnn) return "has the layout of mkldnn" + dense + "x.to_dense()";
   if (impl.layout() != c10::kStrided) {
     std::ostringstream layout;
@@ -47,7 +48,7 @@ std::string objection_to(const at::TensorBase& t) {
 }
 
 void refuse_memory(const at::TensorBase& t, const std::string& what) {
-  throw Error(ErrorCode::kTypeMismatch, "no host memory: " + what + " " + objection_to(t));
+  throw Error(ErrorCode::kTypeMismatch, "unreadable tensor: " + what + " " + objection_to(t));
 }
 
 const std::byte* host_data(const at::TensorBase& t, const char* what) {

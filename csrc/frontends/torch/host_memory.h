@@ -10,11 +10,14 @@
 
 namespace ipu::frontends::torch_frontend {
 
+inline constexpr c10::DispatchKeySet kOtherLayouts =
+    c10::DispatchKeySet(c10::DispatchKey::NestedTensor) | c10::DispatchKeySet(c10::DispatchKey::Quantized);
+
 // Whether `t` is a plain tensor of the CPU whose elements all lie in its storage. One without elements is.
 inline bool has_host_memory(const at::TensorBase& t) {
   const c10::TensorImpl& impl = *t.unsafeGetTensorImpl();
-  if (!impl.device().is_cpu() || impl.key_set().has(c10::DispatchKey::NestedTensor) ||
-      impl.layout() != c10::kStrided || !impl.has_storage() || impl.has_symbolic_sizes_strides())
+  if (!impl.device().is_cpu() || impl.key_set().has_any(kOtherLayouts) || impl.layout() != c10::kStrided ||
+      !impl.has_storage() || impl.has_symbolic_sizes_strides())
     return false;
   const int64_t elements = impl.numel();
   if (elements == 0) return true;
@@ -33,7 +36,7 @@ inline bool has_host_memory(const at::TensorBase& t) {
 // What keeps the elements of `t` from being read: "is on meta: it has no values" and how to help it; "" when nothing does.
 std::string objection_to(const at::TensorBase& t);
 
-// Error(kTypeMismatch) "no host memory: `what` ..." when the elements of `t` cannot be read.
+// Error(kTypeMismatch) "unreadable tensor: `what` ..." when the elements of `t` cannot be read.
 [[noreturn]] void refuse_memory(const at::TensorBase& t, const std::string& what);
 inline void require_host_memory(const at::TensorBase& t, const char* what) {
   if (!has_host_memory(t)) refuse_memory(t, what);

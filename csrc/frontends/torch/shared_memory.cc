@@ -6,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/torch/host_memory.h"
+
 namespace ipu::frontends::torch_frontend {
 namespace {
 
 // Bytes from the first element's to behind the last one's.
 std::pair<const char*, const char*> range_of(const at::TensorBase& t) {
-  const char* data = static_cast<const char*>(t.const_data_ptr());
+  const char* data = reinterpret_cast<const char*>(host_data(t));
   int64_t last = 0;  // torch has no negative strides
   for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
   return {data, data + (last + 1) * static_cast<int64_t>(t.element_size())};
@@ -28,10 +30,10 @@ void for_each_address(const at::TensorBase& t, const char* at, int64_t dim, Visi
 bool have_common_elements(const at::TensorBase& a, const at::TensorBase& b) {
   std::unordered_set<const char*> places;
   auto add = [&](const char* at) { places.insert(at); };
-  for_each_address(a, static_cast<const char*>(a.const_data_ptr()), 0, add);
+  for_each_address(a, reinterpret_cast<const char*>(host_data(a)), 0, add);
   bool found = false;
   auto look = [&](const char* at) { found = found || places.contains(at); };
-  for_each_address(b, static_cast<const char*>(b.const_data_ptr()), 0, look);
+  for_each_address(b, reinterpret_cast<const char*>(host_data(b)), 0, look);
   return found;
 }
 

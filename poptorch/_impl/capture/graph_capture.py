@@ -206,6 +206,8 @@ class GraphCapture:
                     "the IPU or of the CPU."
                 )
             if tensor.device.type != "ipu":
+                if objection := poptorch_core.objection_to(tensor):
+                    raise errors.create_error(f"An output of forward {objection}")
                 warnings.warn(
                     f"An output of forward is on '{tensor.device}', not on the IPU: its value at capture is "
                     "returned by every call.",

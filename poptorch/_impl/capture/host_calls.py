@@ -9,6 +9,7 @@ import typing
 
 import torch
 
+from poptorch import poptorch_core
 from poptorch._impl import errors
 from poptorch._impl.capture import state as capture_state
 
@@ -93,11 +94,20 @@ class _Call:
         wanted = [torch.is_grad_enabled() and need for need in self._need_gradients]
         zeros = [torch.zeros(s, dtype=d) for s, d in zip(self._shapes, self._dtypes)]
         # Not leaves, so that the callable may write them.
-        given = self._apply([z.requires_grad_() * 1 if want else z for z, want in zip(zeros, wanted)])
+        given = self._apply([z.requires_grad_().clone() if want else z for z, want in zip(zeros, wanted)])
         self.is_single = isinstance(given, torch.Tensor)
         results = [given] if self.is_single else given
-        if not isinstance(results, (list, tuple)) or not all(isinstance(r, torch.Tensor) for r in results) or not results:
-            return f"poptorch.CPU '{self._identity}' must return a tensor or a list of tensors, got {type(given).__name__}"
+        if (
+            not isinstance(results, (list, tuple))
+            or not all(isinstance(r, torch.Tensor) for r in results)
+            or not results
+        ):
+            return (
+                f"poptorch.CPU '{self._identity}' must return a tensor or a list of tensors, got {type(given).__name__}"
+            )
+        for i, result in enumerate(results):
+            if objection := poptorch_core.objection_to(result):
+                return f"poptorch.CPU '{self._identity}': result {i} {objection}"
         self.has_backward = any(r.requires_grad for r in results) and any(wanted)
         self.results = [torch.empty(r.shape, dtype=r.dtype) for r in results]
         return ""
@@ -130,7 +140,7 @@ class _Call:
                 x.detach().requires_grad_() if x.is_floating_point() and need else x
                 for x, need in zip(self._at_capture(tensors[:count]), self._need_gradients)
             ]
-            results = self._checked(self._apply([x * 1 if x.requires_grad else x for x in inputs]))
+            results = self._checked(self._apply([x.clone() if x.requires_grad else x for x in inputs]))
             pairs = [(r, next(upstream)) for r in results if r.is_floating_point()]
             pairs = [(r, u.to(r.dtype)) for r, u in pairs if r.requires_grad]
             wanted = [x for x in inputs if x.requires_grad]
@@ -145,6 +155,8 @@ class _Call:
 
 def _for_device(tensor):
     """The tensor with the dtype it has on the device."""
+    if objection := poptorch_core.objection_to(tensor):
+        raise ValueError(f"a result {objection}")
     if tensor.dtype == torch.int64:
         narrow = tensor.to(torch.int32)
         if not torch.equal(narrow.to(torch.int64), tensor):
@@ -181,7 +193,9 @@ class HostCalls:
 
     def record(self, function, identity, arguments):
         if self._owners.setdefault(identity, function) is not function:
-            raise errors.create_error(f"poptorch.CPU: two callables of the model have the ID '{identity}'; give each its own.")
+            raise errors.create_error(
+                f"poptorch.CPU: two callables of the model have the ID '{identity}'; give each its own."
+            )
         call = _Call(function, identity, arguments)
         wrong = self._capture.outside(call.learn)
         if wrong:

@@ -12,6 +12,8 @@ import weakref
 
 import torch
 
+from poptorch import poptorch_core
+from poptorch._impl import errors
 from poptorch._impl.log import logger
 
 _Tensors = typing.Optional[dict[str, torch.Tensor]]
@@ -108,6 +110,7 @@ def device_state_from(state_dict: dict[str, typing.Any]) -> DeviceState:
 
     Raises:
         RuntimeError: there is no IPU part, or it is empty.
+        poptorch.Error: a tensor in it cannot be read.
     """
     if "ipu_state" not in state_dict or "ipu_param" not in state_dict:
         raise RuntimeError(
@@ -122,6 +125,12 @@ def device_state_from(state_dict: dict[str, typing.Any]) -> DeviceState:
         )
 
     def copied(tensors):
-        return {name: torch.as_tensor(tensor).detach().clone() for name, tensor in tensors.items()}
+        return {name: _copy_of(name, torch.as_tensor(tensor)) for name, tensor in tensors.items()}
 
     return DeviceState(copied(state), copied(param), pending=True)
+
+
+def _copy_of(name, tensor):
+    if objection := poptorch_core.objection_to(tensor):
+        raise errors.create_error(f"The optimizer state '{name}' {objection}")
+    return tensor.detach().clone()

@@ -63,8 +63,6 @@ def _factors(state: WrapperState) -> dict[str, int]:
 def _require_values(name: str, tensor: torch.Tensor) -> None:
     if tensor.device.type != "cpu":
         raise errors.create_error(f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu().")
-    if tensor.is_quantized:
-        raise errors.create_error(f"The input '{name}' is quantised: pass tensor.dequantize().")
     if objection := poptorch_core.objection_to(tensor):
         raise errors.create_error(f"The input '{name}' {objection}")
 

@@ -8,6 +8,7 @@ import datetime
 import functools
 import os
 import typing
+import weakref
 
 import torch
 
@@ -59,12 +60,17 @@ class PoplarExecutor(inspection.Inspection):
         origins: tuple[typing.Any, ...] = (),
     ) -> None:
         self._state = state = WrapperState(model, options, training, origins)
+        state.hook_tensors = weakref.WeakMethod(self._hook_tensors)
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
             state.optimizer_link = OptimizerLink(state, optimizer, names, options)
             weight_hooks.wrap_tensors(model, self)
             weight_hooks.wrap_class(model, self, state.lock)
             state.class_wrapped = True
+
+    def _hook_tensors(self) -> None:
+        if self._state.class_wrapped:
+            weight_hooks.wrap_tensors(self._state.user_model, self)
 
     def __copy__(self) -> PoplarExecutor:
         made = type(self).__new__(type(self))

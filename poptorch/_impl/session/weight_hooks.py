@@ -76,7 +76,7 @@ def plain_copy(tensor):
 
 def _place_of(tensor):
     """Equal for tensors that are the same elements in the same way; None for those that may be no others'."""
-    if tensor.layout != torch.strided or not tensor.numel() or is_lazy(tensor):
+    if is_lazy(tensor) or poptorch_core.objection_to(tensor) or not tensor.numel():
         return None
     storage = tensor.untyped_storage()._cdata
     return storage, tensor.storage_offset(), tensor.dtype, tensor.shape, tensor.stride()
@@ -92,6 +92,9 @@ def fetch(tensors):
 def _hook(tensor, owner, name, is_parameter):
     if is_lazy(tensor):
         return  # it has no values before its module is called
+    plain = (torch.nn.Parameter, PoptorchParameter, torch.Tensor, PoptorchBuffer)
+    if type(tensor) not in plain and (objection := poptorch_core.objection_to(tensor)):  # which its class says
+        raise errors.create_error(f"The {'parameter' if is_parameter else 'buffer'} '{name}' {objection}")
     if is_parameter:
         tensor.__class__ = PoptorchParameter
     elif type(tensor) in (torch.Tensor, PoptorchBuffer):

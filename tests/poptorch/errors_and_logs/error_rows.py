@@ -223,7 +223,7 @@ ROWS = {
     "6.3 quantised": (
         lambda: infer(lambda x: x, torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)),
         "poptorch_py_error",
-        "The input 'x' is quantised: pass tensor.dequantize().",
+        "The input 'x' is quantised; the IPU takes dense tensors.\n  try:      x.dequantize()",
     ),
     "6.3 device": (
         lambda: infer(lambda x: x * 2, torch.ones(2, device="ipu")),

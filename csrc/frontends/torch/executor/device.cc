@@ -6,6 +6,7 @@
 
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/host_memory.h"
 
 namespace ipu::frontends::torch_frontend {
 
@@ -26,8 +27,7 @@ void Executor::bind_synthetic(runtime::Session::Call& call) {
     }
   }
   for (size_t i = 0; i < inputs_.size(); ++i)
-    for (int s : inputs_[i].streams)
-      call.bind(s, static_cast<std::byte*>(synthetic_[i].mutable_data_ptr()), inputs_[i].items);
+    for (int s : inputs_[i].streams) call.bind(s, mutable_host_data(synthetic_[i]), inputs_[i].items);
 }
 
 at::Tensor Executor::anchored(const std::string& short_name) {

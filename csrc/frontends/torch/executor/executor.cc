@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frontends/torch/device_key.h"
+#include "frontends/torch/host_memory.h"
 #include "frontends/torch/shared_memory.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -35,8 +36,8 @@ void move_dimensions(const at::Tensor& t, const std::vector<int64_t>& dims) {
 
 bool Executor::accepts(size_t i, const at::TensorBase& t) const {
   const Input& input = inputs_[i];
-  return t.scalar_type() == input.dtype && t.device().is_cpu() && t.layout() == c10::kStrided &&
-         t.sizes() == at::IntArrayRef(input.shape) && t.is_contiguous() && !t.is_neg() && !t.requires_grad();
+  return t.scalar_type() == input.dtype && has_host_memory(t) && t.sizes() == at::IntArrayRef(input.shape) &&
+         t.is_contiguous() && !t.is_neg() && !t.requires_grad();
 }
 
 void Executor::raise_mismatch(size_t i, const at::TensorBase& t) const {
@@ -53,6 +54,7 @@ void Executor::raise_mismatch(size_t i, const at::TensorBase& t) const {
                                               c10::toString(input.dtype) + ", got " +
                                               c10::toString(t.scalar_type()) + cure);
   }
+  if (!has_host_memory(t)) refuse_memory(t, "input '" + input.name + "'");
   throw Error(ErrorCode::kTypeMismatch, "Shape mismatch for " + input.name + ": expected " +
                                             describe(input.shape) + ", got " + describe(t.sizes()) + cure);
 }
@@ -98,7 +100,7 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor* t = &inputs[i];
     if (!accepts(i, *t)) {
-      if (t->scalar_type() != inputs_[i].dtype || !t->device().is_cpu() ||
+      if (t->scalar_type() != inputs_[i].dtype || !has_host_memory(*t) ||
           t->sizes() != at::IntArrayRef(inputs_[i].shape)) {
         raise_mismatch(i, *t);
       }
@@ -113,14 +115,14 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
     }
     for (int s : inputs_[i].streams) {
       // The engine only reads inputs.
-      call.bind(s, static_cast<std::byte*>(const_cast<void*>(t->const_data_ptr())), inputs_[i].items);
+      call.bind(s, const_cast<std::byte*>(host_data(*t)), inputs_[i].items);
     }
   }
   if (!mutated_.empty()) check_written(inputs);
   std::vector<at::Tensor> written_back;
   auto bind = [&](Output& o) {
     at::Tensor t = o.memory.tensor(o.shape, o.dtype);
-    call.bind(o.stream, static_cast<std::byte*>(t.mutable_data_ptr()), o.items, emulator::Ownership::kOwned);
+    call.bind(o.stream, mutable_host_data(t), o.items, emulator::Ownership::kOwned);
     return t;
   };
   for (size_t k = 0; k < outputs_.size(); ++k) {

@@ -9,6 +9,7 @@
 #include "executable/digest.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/host_memory.h"
 #include "program/host_elements.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -47,7 +48,8 @@ int find_output(const program::Program* program, int index) {
 // The first replica of each group, in order.
 at::Tensor first_of_groups(const ReplicaGrouping& groups, int replicas) {
   at::Tensor first = at::empty({groups.count(replicas)}, at::kLong);
-  for (int r = replicas - 1; r >= 0; --r) first.mutable_data_ptr<int64_t>()[groups.group_of(r)] = r;
+  for (int r = replicas - 1; r >= 0; --r)
+    reinterpret_cast<int64_t*>(mutable_host_data(first))[groups.group_of(r)] = r;
   return first;
 }
 
@@ -94,9 +96,10 @@ std::string graph_digest(const Captured& captured) {
 }
 
 executable::HostTensor host_tensor(const at::Tensor& tensor) {
+  require_host_memory(tensor, "a constant of the program");
   at::Tensor plain = tensor.detach().contiguous();
   executable::HostTensor result{file_dtype(plain.scalar_type()), plain.sizes().vec(), {}};
-  auto* data = static_cast<const std::byte*>(plain.const_data_ptr());
+  const std::byte* data = host_data(plain);
   result.bytes.assign(data, data + plain.nbytes());
   return result;
 }
@@ -104,7 +107,7 @@ executable::HostTensor host_tensor(const at::Tensor& tensor) {
 at::Tensor torch_tensor(const executable::HostTensor& tensor) {
   at::Tensor result = at::empty(tensor.shape, at::TensorOptions().dtype(scalar_type_of(tensor.dtype)));
   IPU_CHECK(result.nbytes() == tensor.bytes.size(), "a tensor of another size than its bytes");
-  if (!tensor.bytes.empty()) std::memcpy(result.mutable_data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+  if (!tensor.bytes.empty()) std::memcpy(mutable_host_data(result), tensor.bytes.data(), tensor.bytes.size());
   return result;
 }
 

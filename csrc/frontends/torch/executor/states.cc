@@ -2,19 +2,21 @@
 #include <ATen/Functions.h>
 #include <ATen/ops/empty.h>
 
+#include "frontends/torch/capture/memory/constants.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/host_memory.h"
 #include "support/log.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
 
 runtime::ConstHostView view_of(const at::Tensor& t, DType dtype) {
-  return {dtype, t.sizes().vec(), {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}};
+  return {dtype, t.sizes().vec(), {host_data(t), t.nbytes()}};
 }
 
 runtime::HostView mutable_view_of(at::Tensor& t, DType dtype) {
-  return {dtype, t.sizes().vec(), {static_cast<std::byte*>(t.mutable_data_ptr()), t.nbytes()}};
+  return {dtype, t.sizes().vec(), {mutable_host_data(t), t.nbytes()}};
 }
 
 // The device has 32-bit integers; a wrong number is never right.
@@ -48,6 +50,8 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
   for (const auto& [name, tensor] : states) {
     const program::Variable* v = session_->variables().find(name);
     if (v == nullptr) continue;
+    require_host_memory(tensor, "'" + name + "'");
+    required_device_dtype("'" + name + "'", tensor.scalar_type());
     const at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
     device.check(*v, view_of(plain, v->spec.dtype));
     if (tensor.scalar_type() == at::kLong) require_same_integers(name, tensor, plain);
@@ -62,6 +66,7 @@ void Executor::read_states(const std::map<std::string, at::Tensor>& states) {
   for (const auto& [name, tensor] : states) {
     const program::Variable* v = session_->variables().find(name);
     if (v == nullptr || !v->written) continue;
+    require_host_memory(tensor, "'" + name + "'");
     at::Tensor host = tensor.detach();
     const at::ScalarType dtype = scalar_type(v->spec.dtype);
     const bool direct = host.is_contiguous() && host.scalar_type() == dtype;

@@ -134,7 +134,7 @@ void dispatch_other_layout(const OpInfo& info, Stack* stack) {
   for (const c10::IValue& a : arguments)
     for_each_tensor(a, [&](const at::Tensor& t) {
       ours = ours || is_ours(t);
-      if (!is_ours(t) && objection.empty()) objection = t.is_quantized() ? "is quantised" : objection_to(t);
+      if (!is_ours(t) && objection.empty()) objection = objection_to(t);
     });
   if (!ours) return forward_to_cpu(info, stack);
   throw Error(ErrorCode::kForeignTensor,
