@@ -69,8 +69,8 @@ class UnpackMatrix : public PreparedKernel {
           const int64_t width = panel_width(source_.columns);
           for (int64_t c = column; c < column + columns; c += width)
             for (int64_t r = row; r < row + rows; ++r)
-              std::memcpy(to + r * stride_ + c, from + c * source_.rows + r * width,
-                          static_cast<size_t>(std::min(width, column + columns - c)) * sizeof(T));
+              std::memmove(to + r * stride_ + c, from + c * source_.rows + r * width,
+                           static_cast<size_t>(std::min(width, column + columns - c)) * sizeof(T));
         } else {
           const int64_t width = panel_width(source_.rows);
           for (int64_t r = row; r < row + rows;) {

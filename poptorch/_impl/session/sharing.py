@@ -86,7 +86,7 @@ def _remove(key: int, gone: _Reference) -> None:
 
 def _address(tensor: torch.Tensor) -> int:
     is_strided = object.__getattribute__(tensor, "layout") is torch.strided
-    return torch.Tensor.untyped_storage(tensor).data_ptr() if is_strided else 0
+    return torch.Tensor.untyped_storage(tensor)._cdata if is_strided else 0
 
 
 def _identities(tensor: torch.Tensor) -> list[tuple[str, int]]:
