@@ -23,13 +23,17 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, bytes]:
 
     Raises:
         popart_exception: neither is a model; its opset of ai.onnx is none of 6 to 11; a tensor has more or fewer elements than
-            its shape.
+            its shape; two initialisers have one name.
         RuntimeError: a tensor lies in a file that is not there.
     """
     from popart._impl.builder.model_files import load
 
     model, data = load(source if isinstance(source, (bytes, str, os.PathLike)) else bytes(source), checked=False)
+    names: set[str] = set()
     for tensor in model.graph.initializer:
+        if tensor.name in names:
+            raise popart_exception(f"duplicate name: two initialisers of <model> are called '{tensor.name}'")
+        names.add(tensor.name)
         complete(tensor)
     return model, data
 

@@ -267,6 +267,6 @@ def test_tensors_with_all_their_memory_are_read(tensor):
 def test_nothing_but_one_function_takes_the_address_of_a_tensor():
     root = pathlib.Path(poptorch.__file__).parent.parent
     sources = [*root.glob("csrc/**/*.cc"), *root.glob("csrc/**/*.h"), *root.glob("poptorch/**/*.py")]
-    pattern = re.compile(r"\b(mutable_|const_)?data_ptr(<\w+>)?\(")
+    pattern = re.compile(r"(\.|->|::)(mutable_|const_)?data_ptr(<\w+>)?\(")
     found = {path.name for path in sources if pattern.search(path.read_text())}
     assert len(sources) > 100 and found == {"host_memory.cc"}
