@@ -15,7 +15,7 @@ size_t bytes_of(int64_t count) {
 
 template <class T>
 void copy_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows, int64_t columns) {
-  if (columns == 0) return;  // of no memory
+  if (columns == 0) return;           // of no memory
   for (int64_t r = 0; r < rows; ++r)  // a hostile program's result may lie in its operand
     std::memmove(to + r * to_stride, from + r * from_stride, bytes_of<T>(columns));
 }
