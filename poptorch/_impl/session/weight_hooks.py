@@ -82,13 +82,6 @@ def _place_of(tensor):
     return storage, tensor.storage_offset(), tensor.dtype, tensor.shape, tensor.stride()
 
 
-def fetch(tensors):
-    """Brings those of the tensors up to date whose newest values are on the device of a training wrapper."""
-    for tensor in tensors:
-        if isinstance(tensor, _Synchronised):
-            _synchronise(tensor)
-
-
 def _hook(tensor, owner, name, is_parameter):
     if is_lazy(tensor):
         return  # it has no values before its module is called
@@ -131,20 +124,19 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
 
         def __getattribute__(self, name):
             if name in ("_parameters", "_buffers", "forward"):
-                owner = object.__getattribute__(self, "__dict__").get(_OWNER)
-                executor = owner() if owner is not None else None
+                executor = find_trainer(object.__getattribute__(self, "__dict__"))
                 if executor is not None:
                     executor.copyWeightsToHostIfNeeded()
             return super().__getattribute__(name)
 
         def copyWeightsToHostIfNeeded(self):
             """Fetches newer device weights; returns whether it copied."""
-            executor = find_trainer((self.__dict__,))
+            executor = find_trainer(self.__dict__)
             return executor.copyWeightsToHostIfNeeded() if executor is not None else False
 
         def destroy(self):
             """Destroys the executor this model is wrapped by."""
-            executor = find_trainer((self.__dict__,))
+            executor = find_trainer(self.__dict__)
             if executor is not None:
                 executor.destroy()
             if is_wrapped(self) and (executor is None or executor.model is not self):  # gone, or this is a copy
@@ -152,7 +144,7 @@ def _wrapped_class(original: typing.Any, lock: poptorch_core.WaitLock) -> type:
                 unwrap_class(self)
 
         def state_dict(self, *args, **kwargs):
-            executor = find_trainer((self.__dict__,))
+            executor = find_trainer(self.__dict__)
             if executor is None:
                 return self._plain_state_dict(*args, **kwargs)
             return lock.hold(self._plain_state_dict, *args, **kwargs)
@@ -225,17 +217,9 @@ def is_wrapped(model):
 
 
 def find_trainer(attributes):
-    """The training executor of the first wrapped module, or None.
-
-    Args:
-        attributes: the `__dict__`s of modules, in the order to look (sequence of dicts). Every call of an inference
-            wrapper looks, so this stays a plain loop.
-    """
-    for entries in attributes:
-        owner = entries.get(_OWNER)
-        if owner is not None and (trainer := owner()) is not None:
-            return trainer
-    return None
+    """The training executor of the module with these attributes (its `__dict__`), or None."""
+    owner = attributes.get(_OWNER)
+    return owner() if owner is not None else None
 
 
 def wrap_tensors(model, executor):
