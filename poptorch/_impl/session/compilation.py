@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections.abc
 import contextlib
 import datetime
 import math
@@ -17,7 +16,7 @@ from poptorch._impl.capture import compile_hooks, lazy_modules, state as capture
 from poptorch._impl.capture.graph_capture import GraphCapture
 from poptorch._impl.log import logger
 from poptorch._impl.options import locations, phased, popart_choices, replication
-from poptorch._impl.session import inspection, job, precompiled, rng
+from poptorch._impl.session import inspection, job, precompiled, rng, weight_hooks
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.session.progress import compilation_progress
 from poptorch._impl.session.state import WrapperState
@@ -162,13 +161,11 @@ def compile_program(
     names: list[str],
     values: list[typing.Any],
     keywords: list[str | None],
-    hook_tensors: collections.abc.Callable[[], None],
     from_file: poptorch_core.ExecutableFile | None = None,
 ) -> Compiled:
     """Compiles for these arguments of `forward`, attaches as the options say, and makes it the program of the wrapper.
 
     Args:
-        hook_tensors: called for a model whose parameters and buffers must show current weights again.
         from_file: its program is taken if it was compiled from the same graph.
     """
     inspection.check_device_options(state.options)
@@ -183,7 +180,7 @@ def compile_program(
         link = state.optimizer_link
         if link is not None:
             if not state.class_wrapped:  # called again after destroy(): tensors are hooked, the class stays
-                hook_tensors()
+                weight_hooks.wrap_tensors(state.user_model, state.owner)
             link.before_compile()
             trainable = set(link.description["group_of"])
         capture = GraphCapture(state.traced_model, state.training, state.options, trainable, state.groupings)
@@ -197,7 +194,7 @@ def compile_program(
                     for origin in state.origins:
                         lazy_modules.follow(state.traced_model, origin)
                 if link is not None:
-                    hook_tensors()
+                    weight_hooks.wrap_tensors(state.user_model, state.owner)
 
             def record():
                 compile_hooks.run_before()

@@ -12,7 +12,7 @@ import torch
 from poptorch import poptorch_core
 from poptorch._impl.capture import host_calls
 from poptorch._impl.log import INFO, logger
-from poptorch._impl.session import current_states, job, sharing
+from poptorch._impl.session import current_states, job, sharing, weight_hooks
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.session.state import WrapperState
 
@@ -26,8 +26,8 @@ def _write(state: WrapperState, compiled: Compiled) -> None:
     if current_states.follow(compiled.states, state.traced_model):
         sharing.leave(state)
         sharing.enter(state)
-        if (hook := state.hook_tensors()) is not None:
-            hook()
+        if state.training:
+            weight_hooks.wrap_tensors(state.user_model, state.owner)
     fetch_from_partners(state)
     state.is_stale = False
     poptorch_core.log(INFO, "Writing weights from host to IPU memory")

@@ -60,22 +60,19 @@ class PoplarExecutor(inspection.Inspection):
         origins: tuple[typing.Any, ...] = (),
     ) -> None:
         self._state = state = WrapperState(model, options, training, origins)
-        state.hook_tensors = weakref.WeakMethod(self._hook_tensors)
+        state.owner = weakref.ref(self)
         if training:
             names = {id(tensor): name for name, tensor in model.named_parameters()}
             state.optimizer_link = OptimizerLink(state, optimizer, names, options)
-            weight_hooks.wrap_tensors(model, self)
+            weight_hooks.wrap_tensors(model, state.owner)
             weight_hooks.wrap_class(model, self, state.lock)
             state.class_wrapped = True
-
-    def _hook_tensors(self) -> None:
-        if self._state.class_wrapped:
-            weight_hooks.wrap_tensors(self._state.user_model, self)
 
     def __copy__(self) -> PoplarExecutor:
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._state = copy.copy(self._state)
+        made._state.owner = weakref.ref(made)
         return made
 
     def __reduce_ex__(self, protocol: typing.SupportsIndex) -> typing.NoReturn:
@@ -122,7 +119,6 @@ class PoplarExecutor(inspection.Inspection):
             names,
             values,
             keywords,
-            lambda: weight_hooks.wrap_tensors(state.user_model, self),
             from_file,
         )
         state.host_version = state.weights_version  # the device has nothing newer

@@ -82,8 +82,7 @@ class WrapperState:
         self.partners = sharing.Partners()  # wrappers that share states with this one
         self.is_stale = False  # the host has newer values than the device, from one of them
         self.class_wrapped = False
-        # Hooks the parameters and buffers that the user model has now. It belongs to the wrapper, which keeps this object.
-        self.hook_tensors: typing.Callable[[], typing.Callable[[], None] | None] = lambda: None
+        self.owner: weakref.ref[typing.Any]  # the wrapper, which sets it
         # The replica groups of parameters by name: ((size, stride), whether one value per replica is read back).
         self.groupings: dict[str, tuple[tuple[int, int], bool]] = {}
 

@@ -222,16 +222,15 @@ def find_trainer(attributes):
     return owner() if owner is not None else None
 
 
-def wrap_tensors(model, executor):
-    """Hooks parameters and buffers. poptorch.Error for a buffer of another class; then nothing is hooked."""
-    owner = weakref.ref(executor)
+def wrap_tensors(model, owner):
+    """Hooks parameters and buffers for the training wrapper that `owner` refers to. poptorch.Error for a buffer of another class; then nothing is hooked."""
     try:
         for name, tensor in list(model.named_parameters()):
             _hook(tensor, owner, name, True)
         for name, tensor in list(model.named_buffers()):
             _hook(tensor, owner, name, False)
     except BaseException:
-        unwrap_tensors(model, executor)
+        unwrap_tensors(model, owner())
         raise
 
 
