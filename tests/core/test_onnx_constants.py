@@ -173,6 +173,20 @@ def test_a_large_table_of_constants_is_computed_when_the_program_runs():
     assert_same(ours(model, {"x": normal(2, 300)}), [normal(2, 300) @ table.T], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("start, limit, delta", [(MOST - 3, MOST, 1), (LEAST + 7, LEAST, -2), (LEAST, MOST, MOST)])
+def test_a_range_of_large_numbers_has_every_element(start, limit, delta):
+    numbers = list(range(start, limit, delta))
+    x = numpy.zeros(len(numbers), numpy.float32)
+    model = make_model(
+        [("Range", ["a", "b", "c"], ["r"], {}), ("Cast", ["r"], ["f"], {"to": FLOAT}), ("Add", ["x", "f"], ["y"], {})],
+        {"x": x},
+        ["y"],
+        17,
+        {"a": numpy.int64(start), "b": numpy.int64(limit), "c": numpy.int64(delta)},
+    )
+    assert_same(ours(model, {"x": x}), [numpy.array(numbers, numpy.float32)])
+
+
 def test_a_range_of_many_elements_is_made_on_the_device():
     model = make_model(
         [("Range", ["a", "b", "c"], ["r"], {}), ("Cast", ["r"], ["f"], {"to": FLOAT}), ("Add", ["x", "f"], ["y"], {})],

@@ -25,16 +25,21 @@ int64_t steps_between(NodeImportCall& call, const ExactTensor& start, const Exac
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("shape mismatch: {} has {}, {} and {} elements; each operand is one number.",
                             call.described(), start.size(), limit.size(), delta.size()));
-  const double step = delta.is_real() ? delta.reals[0] : static_cast<double>(delta.integers[0]);
-  if (step == 0.0)
+  if (delta.is_real() ? delta.reals[0] == 0.0 : delta.integers[0] == 0)
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("value out of range: {} steps by 0.", call.described()));
-  // Exact: a difference that wraps around has more than kMostFolded elements, whatever the step.
-  const double span = start.is_real()
-                          ? limit.reals[0] - start.reals[0]
-                          : static_cast<double>(limit.integers[0]) - static_cast<double>(start.integers[0]);
-  const double count = std::ceil(span / step);
-  return count > 0 ? static_cast<int64_t>(std::min(count, 0x1p62)) : 0;
+  constexpr int64_t kMost = int64_t{1} << 62;
+  if (delta.is_real()) {
+    const double count = std::ceil((limit.reals[0] - start.reals[0]) / delta.reals[0]);
+    return count > 0 ? static_cast<int64_t>(std::min(count, static_cast<double>(kMost))) : 0;
+  }
+  // Unsigned: the span of two integers may have 64 bits.
+  const bool rises = delta.integers[0] > 0;
+  const int64_t low = (rises ? start : limit).integers[0], high = (rises ? limit : start).integers[0];
+  if (low >= high) return 0;
+  const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  const auto step = static_cast<uint64_t>(delta.integers[0]);
+  return static_cast<int64_t>(std::min<uint64_t>((span - 1) / (rises ? step : -step) + 1, kMost));
 }
 
 bool fold_range(NodeImportCall& call) {

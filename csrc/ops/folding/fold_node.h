@@ -20,6 +20,13 @@ bool fold_node(NodeImportCall& call, std::string_view type);
 // Operands of an operator that only moves elements, in the order of the model; the others say where to. Empty: it computes.
 std::vector<int> moved_operands(std::string_view type, int operand_count);
 
+// What an operator makes of two numbers: "Add", "Mul", "Max" or "Min". Integers wrap around at 64 bits.
+struct Combination {
+  int64_t (*integer)(int64_t, int64_t);
+  double (*real)(double, double);
+};
+Combination combination_of(std::string_view type);
+
 // --- parts of fold_node
 bool fold_pointwise(NodeImportCall& call, std::string_view type);
 bool fold_reduction(NodeImportCall& call, std::string_view type);

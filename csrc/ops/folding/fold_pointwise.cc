@@ -172,6 +172,11 @@ bool fold_clip(NodeImportCall& call) {
 
 }  // namespace
 
+Combination combination_of(std::string_view type) {
+  const Function& function = functions().at(type);
+  return {function.integer, function.real};
+}
+
 bool fold_pointwise(NodeImportCall& call, std::string_view type) {
   if (type == "Clip") return fold_clip(call);
   const Function function = function_of(call, type);

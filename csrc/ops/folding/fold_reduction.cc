@@ -9,32 +9,15 @@
 namespace ipu::ops {
 namespace {
 
-struct Function {
-  int64_t (*integer)(int64_t, int64_t);
-  double (*real)(double, double);
-};
-
-int64_t sum(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-double real_sum(double a, double b) { return a + b; }
-
-const std::map<std::string_view, Function>& functions() {
-  static const std::map<std::string_view, Function> table{
-      {"ReduceSum", {sum, real_sum}},
-      {"ReduceMean", {sum, real_sum}},
-      {"ReduceProd",
-       {[](int64_t a, int64_t b) {
-          return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-        },
-        [](double a, double b) { return a * b; }}},
-      {"ReduceMax",
-       {[](int64_t a, int64_t b) { return std::max(a, b); },
-        [](double a, double b) { return a > b || a != a ? a : b; }}},
-      {"ReduceMin",
-       {[](int64_t a, int64_t b) { return std::min(a, b); },
-        [](double a, double b) { return a < b || a != a ? a : b; }}}};
-  return table;
+// The operator between two elements that a reduction repeats; "" for what is none.
+std::string_view repeated(std::string_view type) {
+  static const std::map<std::string_view, std::string_view> table{{"ReduceSum", "Add"},
+                                                                  {"ReduceMean", "Add"},
+                                                                  {"ReduceProd", "Mul"},
+                                                                  {"ReduceMax", "Max"},
+                                                                  {"ReduceMin", "Min"}};
+  const auto at = table.find(type);
+  return at == table.end() ? "" : at->second;
 }
 
 // Of each element of `kept` those of `dropped`, combined in order.
@@ -60,12 +43,13 @@ bool fold_cum_sum(NodeImportCall& call) {
   const int64_t axis = node_dim(call, axes[0], x.shape.size()), extent = x.shape[static_cast<size_t>(axis)];
   const bool reverse = call.integer("reverse", 0) == 1, exclusive = call.integer("exclusive", 0) == 1;
   const int64_t stride = contiguous_strides(x.shape)[static_cast<size_t>(axis)];
+  const auto add = combination_of("Add").integer;
   for (int64_t first = 0; first < std::ssize(x.integers); ++first) {
     if (first / stride % extent != 0) continue;  // each line starts once
     int64_t total = 0;
     for (int64_t i = 0; i < extent; ++i) {
       int64_t& element = x.integers[static_cast<size_t>(first + (reverse ? extent - 1 - i : i) * stride)];
-      const int64_t next = sum(total, element);
+      const int64_t next = add(total, element);
       element = exclusive ? total : next;
       total = next;
     }
@@ -102,8 +86,8 @@ bool fold_place(NodeImportCall& call, bool of_largest) {
 bool fold_reduction(NodeImportCall& call, std::string_view type) {
   if (type == "CumSum") return call.operand_count() == 2 && fold_cum_sum(call);
   if (type == "ArgMax" || type == "ArgMin") return fold_place(call, type == "ArgMax");
-  const auto found = functions().find(type);
-  if (found == functions().end()) return false;
+  if (repeated(type).empty()) return false;
+  const Combination combination = combination_of(repeated(type));
   const ExactTensor x = ExactTensor::of(*call.constant(0));
   const Reduction reduction = read_reduction(call, x.shape.size(), axes_operand_since(type));
   const Strides strides = contiguous_strides(x.shape);
@@ -120,12 +104,11 @@ bool fold_reduction(NodeImportCall& call, std::string_view type) {
   const int64_t count = element_count(dropped);
   if (count == 0) return false;
   if (x.is_real()) {
-    result.reals = reduced(x.reals, kept, kept_strides, dropped, dropped_strides, found->second.real);
+    result.reals = reduced(x.reals, kept, kept_strides, dropped, dropped_strides, combination.real);
     if (type == "ReduceMean")
       for (double& value : result.reals) value /= static_cast<double>(count);
   } else {
-    result.integers =
-        reduced(x.integers, kept, kept_strides, dropped, dropped_strides, found->second.integer);
+    result.integers = reduced(x.integers, kept, kept_strides, dropped, dropped_strides, combination.integer);
     if (type == "ReduceMean")
       for (int64_t& value : result.integers) value /= count;
   }
