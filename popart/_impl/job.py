@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ def exchange_bytes(mine: bytes) -> bytes:
 def exchange_of(native: Any) -> Callable[[bytes], bytes]:
     """`exchange_bytes` for a compiled program. The first call raises popart_exception in all processes unless all have the same."""
     is_checked = False
+    program = weakref.ref(native)  # which keeps what is returned: a circle through it would never be collected
 
     def gather(mine: bytes) -> list[bytes]:
         parts, size = exchange_bytes(mine), len(mine)
@@ -42,7 +44,9 @@ def exchange_of(native: Any) -> Callable[[bytes], bytes]:
         if not is_checked:
             from popdist._impl import same_programs
 
-            difference = same_programs.first_difference(native.machine_text(), gather)
+            running = program()
+            assert running is not None  # it calls this
+            difference = same_programs.first_difference(running.machine_text(), gather)
             if difference is not None:
                 raise popart_exception(f"the processes of the job do not run the same program: {difference}")
             is_checked = True

@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import time
+import weakref
 
 import torch
 
@@ -191,6 +192,7 @@ def join(executable, options, exchanges):
     processes = number_of_processes(options)
 
     is_checked = False
+    program = weakref.ref(executable)  # which keeps `exchange`: a circle through it would never be collected
 
     def gather(mine):
         from popdist._impl import lending  # programs of one process do without
@@ -205,7 +207,7 @@ def join(executable, options, exchanges):
         nonlocal is_checked
         check_exchange(options)
         if not is_checked:
-            _require_one_program(executable, gather)
+            _require_one_program(program(), gather)
             is_checked = True
         return b"".join(gather(mine))
 

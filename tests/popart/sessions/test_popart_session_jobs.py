@@ -1,9 +1,11 @@
 """Sessions of models in programs that poprun starts several times as one job."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
@@ -105,6 +107,12 @@ def test_processes_that_were_not_started_as_a_job(small_training):
     session, stepio = small_training(total=4, local=2)
     with pytest.raises(popart.popart_exception, match="poprun"):
         session.run(stepio)
+
+
+def test_a_session_of_a_job_is_collected(small_training):
+    native = weakref.ref(small_training(total=4, local=2)[0]._native)
+    gc.collect()
+    assert native() is None
 
 
 @pytest.fixture

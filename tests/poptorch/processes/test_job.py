@@ -1,10 +1,12 @@
 """Jobs of several processes: one compiles while the others wait, gradients are exchanged, random numbers differ."""
 
+import gc
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -237,6 +239,19 @@ def test_training_in_a_job_needs_a_process_group_when_it_runs():
         "through poprun."
     )
     trainer.destroy()
+
+
+def test_a_trainer_of_a_job_is_collected():
+    class Net(torch.nn.Linear):
+        def forward(self, x):
+            return poptorch.identity_loss(super().forward(x), "sum")
+
+    trainer = poptorch.trainingModel(Net(2, 2), distributed(0, 2))
+    trainer.compile(torch.ones(1, 2))
+    executable = weakref.ref(trainer._executable)
+    del trainer
+    gc.collect()
+    assert executable() is None
 
 
 def test_a_process_group_that_says_otherwise_is_refused(tmp_path):
