@@ -179,6 +179,17 @@ def test_a_buffer_whose_value_was_used_cannot_be_written(ask):
     assert f"In tests/poptorch/capture/test_known_values.py:{written_at}:" in str(caught.value)
 
 
+def test_a_buffer_whose_value_was_used_cannot_look_at_other_memory():
+    def assigns(model, x):
+        steps = model.count.item()
+        model.count.data = model.count + 1
+        return x * steps
+
+    with pytest.raises(poptorch.Error, match="(?s)value needed.*writes the buffer 'count'") as caught:
+        compare(assigns)
+    assert "test_known_values.py:" in str(caught.value)
+
+
 def test_known_values_leave_no_operations():
     class Net(Model):
         def forward(self, x):

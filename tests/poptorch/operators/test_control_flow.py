@@ -585,10 +585,17 @@ def test_writes_to_outer_tensors_are_refused_with_the_line():
     def in_a_branch(m, x):
         return poptorch.cond(x.sum() > 0, lambda t: m.count.add_(t.sum()) + t, [x], lambda t: t, [x])
 
+    def to_data_of_a_buffer(m, x):
+        def body(t):
+            m.count.data = t.sum().view(1)
+            return t
+
+        return poptorch.for_loop(2, body, [x])
+
     for function in (to_input, to_view_of_outer, to_host_tensor, to_cpu_tensor, to_enclosing_body):
         error = raises(function, "write to an outer tensor", cpu=False)
         assert "test_control_flow.py" in str(error)
-    for function in (to_buffer, in_a_branch):
+    for function in (to_buffer, in_a_branch, to_data_of_a_buffer):
         assert "buffer 'count'" in str(raises(function, "write to an outer tensor", cpu=False, count=torch.zeros(1)))
 
 

@@ -188,6 +188,31 @@ def test_a_constant_of_another_layout_is_refused_at_its_line(name):
     assert isinstance(caught.value, poptorch.Error) and re.search(text, str(caught.value))
 
 
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, c: torch.mm(x, c),
+        lambda x, c: x @ c,
+        lambda x, c: torch.addmm(x, x, c),
+        lambda x, c: torch.baddbmm(x[None], x[None], c[None])[0],
+        lambda x, c: torch.nn.functional.linear(x, c),
+        lambda x, c: torch.sparse.mm(c, x),
+        lambda x, c: torch.nn.functional.conv2d(x[None, None], c[None, None])[0, 0],
+    ],
+    ids=["mm", "matmul", "addmm", "baddbmm", "linear", "sparse_mm", "conv2d"],
+)
+def test_a_meta_constant_beside_a_value_is_refused_at_its_line(compute):
+    constant = torch.ones(3, 3, device="meta")
+    with pytest.raises(poptorch.Error, match="an operand of .* is on meta: it has no values") as caught:
+        _wrapped(lambda x: compute(x, constant))(torch.ones(3, 3))
+    assert "test_host_memory.py:" in str(caught.value)
+
+
+def test_a_meta_tensor_gives_its_shape():
+    like = torch.ones(3, 2, device="meta")
+    torch.testing.assert_close(_wrapped(lambda x: x.view_as(like) * 2)(X), X.view(3, 2) * 2)
+
+
 @pytest.mark.parametrize("name", [*STORAGES, *PLACES, "sparse", "CSR", "mkldnn", "nested", "quantised"])
 def test_an_output_that_cannot_be_read_is_refused(name):
     odd, text = ALL[name]

@@ -62,6 +62,7 @@ class Capture {
   Annotations& annotations() { return annotations_; }
   InnerGradients& gradients() { return gradients_; }
   Bodies& bodies() { return bodies_; }
+  const FunctionWatch& functions() const { return functions_; }
   ir::Graph* graph() { return graph_; }
   ir::Builder& builder() { return builder_; }
 

@@ -7,33 +7,65 @@
 #include <memory>
 #include <string_view>
 
+#include "frontends/torch/capture/memory/ipu_tensor.h"
+#include "frontends/torch/capture/operators/stack.h"
+
 namespace ipu::frontends::torch_frontend {
 namespace {
 
 // One for the whole process, because torch passes callbacks of a thread on to threads that work for it.
 std::atomic<FunctionWatch* (*)()> current_watch{nullptr};
 
+// The meta tensor of a call that takes an IPU tensor, too; else undefined.
+at::Tensor meta_beside_ipu(c10::ArrayRef<const c10::IValue> inputs) {
+  bool ours = false;
+  at::Tensor meta;
+  for (const c10::IValue& input : inputs) {
+    for_each_tensor(input, [&](const at::Tensor& t) {
+      ours = ours || is_ours(t);
+      if (t.is_meta()) meta = t;
+    });
+  }
+  return ours ? meta : at::Tensor();
+}
+
 }  // namespace
 
 void FunctionWatch::start(FunctionWatch* (*current)()) {
-  struct Entered final : at::ObserverContext {};
+  struct Entered final : at::ObserverContext {
+    explicit Entered(bool is_function) : is_function(is_function) {}
+    bool is_function;
+  };
   current_watch = current;
   others_ = at::get_record_function_tls_();
   at::set_record_function_tls_({});
-  callback_ = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(
-          [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
-            FunctionWatch* watch = current_watch.load()();
-            if (watch == nullptr || f.operator_name() || std::string_view(f.name()).substr(0, 6) == "detach")
-              return nullptr;
-            watch->modes_.push_back(at::GradMode::is_enabled());
-            return std::make_unique<Entered>();
-          },
-          [](const at::RecordFunction&, at::ObserverContext* context) {
-            FunctionWatch* watch = current_watch.load()();
-            if (context != nullptr && watch != nullptr && !watch->modes_.empty()) watch->modes_.pop_back();
-          })
-          .scopes({at::RecordScope::FUNCTION}));
+  callback_ =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(
+                                     [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+                                       FunctionWatch* watch = current_watch.load()();
+                                       if (watch == nullptr) return nullptr;
+                                       if (f.operator_name()) {
+                                         at::Tensor meta = meta_beside_ipu(f.inputs());
+                                         if (!meta.defined()) return nullptr;
+                                         watch->mixed_calls_.push_back({f.name(), std::move(meta)});
+                                         return std::make_unique<Entered>(false);
+                                       }
+                                       if (std::string_view(f.name()).substr(0, 6) == "detach")
+                                         return nullptr;
+                                       watch->modes_.push_back(at::GradMode::is_enabled());
+                                       return std::make_unique<Entered>(true);
+                                     },
+                                     [](const at::RecordFunction&, at::ObserverContext* context) {
+                                       FunctionWatch* watch = current_watch.load()();
+                                       if (context == nullptr || watch == nullptr) return;
+                                       if (!static_cast<Entered*>(context)->is_function) {
+                                         if (!watch->mixed_calls_.empty()) watch->mixed_calls_.pop_back();
+                                       } else if (!watch->modes_.empty()) {
+                                         watch->modes_.pop_back();
+                                       }
+                                     })
+                                     .needsInputs(true)
+                                     .scopes({at::RecordScope::FUNCTION}));
 }
 
 void FunctionWatch::stop() {
@@ -45,6 +77,10 @@ void FunctionWatch::stop() {
 
 bool FunctionWatch::gradients_off() const {
   return modes_.empty() ? !at::GradMode::is_enabled() : !modes_.front();
+}
+
+const FunctionWatch::MixedCall* FunctionWatch::mixed_call() const {
+  return mixed_calls_.empty() ? nullptr : &mixed_calls_.front();
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -82,12 +82,17 @@ Scan scan(const OpInfo& info, Arguments arguments, Capture* capture) {
   return s;
 }
 
+// "new_empty", "empty_like.out"
+bool makes_memory_like(const OpInfo& info) {
+  const std::string base = info.overload.substr(0, info.overload.find('.'));
+  return base.starts_with("new_") || base.starts_with("empty") || base.ends_with("_like");
+}
+
 void require_allowed_outside(const OpInfo& info, Arguments arguments, const Scan& s) {
   if (!s.tensors || info.special != Special::kNone || info.viewed >= 0 || info.moves_view) return;
+  if (makes_memory_like(info)) return;
   const std::string& name = info.overload;
-  std::string base = name.substr(0, name.find('.'));
-  if (base.rfind("new_", 0) == 0 || (base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0))
-    return;
+  const std::string base = name.substr(0, name.find('.'));
   if (base == "resize_" || base == "_reshape_alias" || base == "_unsafe_view") return;
   // Initialisers: in-place ops that read nothing but what they write.
   if (!info.written.empty()) {
@@ -107,8 +112,17 @@ void require_allowed_outside(const OpInfo& info, Arguments arguments, const Scan
                                        "move the tensor with .cpu() first");
 }
 
+// Torch's meta kernels in Python ask for the result where their first operand is, and nothing writes it.
+void refuse_result_of_meta_kernel(const OpInfo& info, const FunctionWatch::MixedCall& call) {
+  if (!makes_memory_like(info)) return;
+  throw Error(ErrorCode::kForeignTensor, std::string("tensor of another device: an operand of ") + call.op +
+                                             " " + objection_to(call.meta));
+}
+
 void dispatch(const OpInfo& info, Stack* stack) {
   Capture* c = Capture::current();
+  if (c != nullptr && c->functions().mixed_call() != nullptr)
+    refuse_result_of_meta_kernel(info, *c->functions().mixed_call());
   Arguments arguments(stack->data() + stack->size() - info.arguments(), info.arguments());
   Scan s = scan(info, arguments, c);
   if (s.foreign && !s.ours) return forward_to_meta(info, stack);

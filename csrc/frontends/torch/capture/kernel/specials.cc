@@ -143,7 +143,10 @@ void set_storage(const OpInfo& info, Stack* stack) {
     raise_value_needed("set_() to the storage of an IPU tensor");
   IpuTensorImpl* impl = impl_of(self);
   if (impl == nullptr) return forward_to_cpu(info, stack);
-  if (Capture* c = Capture::current()) c->memory().keep_history(*impl);
+  if (Capture* c = Capture::current()) {
+    c->memory().require_movable(*impl);
+    c->memory().keep_history(*impl);
+  }
   int64_t offset = 0;
   std::vector<int64_t> sizes, strides;
   size_t item = self.dtype().itemsize();
@@ -213,7 +216,7 @@ void clone(Capture* c, const OpInfo& info, bool in_graph, Stack* stack) {
   finish_call(stack, n, copy);
 }
 
-// What torch asks before `self.data = from`, whose answer it makes an error without a cure.
+// What torch asks before `self.data = from`; its own errors have no cure, and what is thrown later has no class.
 void may_share_data(Capture* c, const OpInfo& info, Stack* stack) {
   size_t n = info.arguments();
   at::Tensor self = torch::jit::peek(*stack, 0, n).toTensor(),
@@ -230,6 +233,8 @@ void may_share_data(Capture* c, const OpInfo& info, Stack* stack) {
                     ".\n  try:      x.copy_(value), or register_buffer for what the model keeps")
         .at(current_user_line());
   }
+  if (const IpuTensorImpl* impl = impl_of(self); c != nullptr && impl != nullptr)
+    c->memory().require_movable(*impl);
   finish_call(stack, n, self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set()));
 }
 

@@ -59,6 +59,8 @@ class Memory {
   // `t` as a leaf of gradients, if it is one: it requires one and was made by no operator. From now on it is a value
   // of its own, which views of it show, so that gradients inside forward stop there and are found.
   void own_leaf(const at::Tensor& t);
+  // Refuses that a state looks at other memory: in a body of a loop or branch, or after its value was used as a number.
+  void require_movable(const IpuTensorImpl& impl);
   // `impl` is about to look at other memory (`t.data = ...`, set_), or at what it has in another way (t_()).
   void keep_history(IpuTensorImpl& impl);
   void note_view(const IpuTensorImpl& impl);

@@ -43,10 +43,15 @@ std::string type_text(at::ScalarType dtype, at::IntArrayRef shape) {
 
 }  // namespace
 
+void Memory::require_movable(const IpuTensorImpl& impl) {
+  const ModelTensor* state = states_.of(impl);
+  if (state == nullptr) return;
+  refuse_outer_write(state->slot->base.get());
+  refuse_write_of_seen(*state->slot->base);
+}
+
 void Memory::keep_history(IpuTensorImpl& impl) {
   if (ModelTensor* state = states_.of(impl)) {
-    refuse_outer_write(state->slot->base.get());
-    refuse_write_of_seen(*state->slot->base);
     state->moved_at = current_user_line();
   } else {
     const at::Tensor t(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&impl));
