@@ -19,7 +19,7 @@ STATUS = re.compile(r"\[\s*(\d+%|\d+/\d+)\]")  # of pytest, and of ninja
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """`needs` names earlier steps; `aside` gives way to other steps (lowest priority of the processor)."""
+    """`needs` names earlier steps; `aside` gives way to other steps."""
 
     name: str
     budget: int  # seconds on two slow cores, with what compilers made before in ccache
@@ -89,7 +89,8 @@ class Run:
 
     def _begin(self, result):
         step = result.step
-        command = ["nice", "-n", "19", *step.command] if step.aside else step.command
+        # A third of what another step gets. At 19, other processes of the machine would leave it nothing.
+        command = ["nice", "-n", "5", *step.command] if step.aside else step.command
         with open(self.log_of(result), "wb") as log:
             result.process = subprocess.Popen(
                 [str(word) for word in command],

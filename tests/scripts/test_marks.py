@@ -1,5 +1,6 @@
 """Marks of tests: a worthless one is found, a wrong one is refused, and states of names follow from them."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -22,7 +23,9 @@ def write(folder, text, name="test_a.py", start=START):
 
 
 def run(script, *arguments):
-    return subprocess.run([sys.executable, SCRIPTS / script, *arguments], capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    command = [sys.executable, SCRIPTS / script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def prove(folder, *names):
