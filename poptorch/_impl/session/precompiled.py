@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 
+from torch.nn.parameter import is_lazy
+
 from poptorch import enums, poptorch_core
 from poptorch._impl import errors, regular_files
 from poptorch._impl.files import stored_options, unpickler
@@ -87,6 +89,7 @@ def save(state, filename, export_model, save_rng_state):
         "rng_state": rng.state(state.executable, state.options) if save_rng_state else None,
     }
     if export_model:
+        _require_values(state.user_model)
         contents["model"] = state.user_model
         if link is not None:
             link.host.fetch()
@@ -99,6 +102,14 @@ def save(state, filename, export_model, save_rng_state):
         _TENSOR_NAMES: json.dumps(state.executable.tensor_names()),
     }
     poptorch_core.save_executable(state.executable, os.fsencode(target_of(filename)), metadata, model, storages)
+
+
+def _require_values(model):
+    """torch ends the process when it writes a tensor whose values are somewhere else than its class says."""
+    for kind, named in ("parameter", model.named_parameters()), ("buffer", model.named_buffers()):
+        for name, tensor in named:
+            if not is_lazy(tensor) and (objection := poptorch_core.objection_to(tensor)):
+                raise errors.create_error(f"save() cannot write the {kind} '{name}': it {objection}")
 
 
 def _stored_inputs(state):

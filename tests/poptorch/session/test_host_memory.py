@@ -260,6 +260,22 @@ def test_a_gradient_of_a_host_function_that_cannot_be_read_is_refused(name):
         poptorch.trainingModel(Net(), _options())(X)
 
 
+@pytest.mark.parametrize("name", [*STORAGES, *PLACES, "jagged"])
+def test_a_model_with_a_weight_that_cannot_be_read_is_not_saved(name, tmp_path):
+    jagged = lambda w: torch.nested.nested_tensor([w[0], w[1]], layout=torch.jagged)
+    odd = jagged if name == "jagged" else ALL[name][0]
+    model = Layer().eval()
+    wrapper = poptorch.inferenceModel(model, _options())
+    wrapper(X)
+    model.w = nn.Parameter(odd(torch.ones(2, 3)))
+    if name == "jagged":  # torch.save ends the process when such a tensor is the data of a plain parameter
+        model.w = nn.Parameter(torch.ones(2, 3))
+        model.w.data = odd(torch.ones(2, 3))
+    with pytest.raises(poptorch.Error, match="'w'"):
+        wrapper.save(tmp_path / "model.poptorch")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", STORAGES)
 def test_optimizer_state_without_memory_is_not_loaded(name):
     odd, text = ALL[name]
