@@ -28,6 +28,7 @@ import torch.utils.data
 
 from poptorch import poptorch_core
 from poptorch._impl.data import shared_files
+from poptorch._impl.log import logger
 
 EMPTY, FILLED = 0, 1
 # Indices of the control block.
@@ -74,6 +75,7 @@ class _Producer:
         self._rows: typing.Any = None  # [slot, tensor]
         self._keys: typing.Any = None
         self._slot = 0
+        self._has_joined_types = False
 
     def serve(self, dataset):
         """Loads epoch after epoch until told to stop."""
@@ -202,12 +204,26 @@ class _Producer:
         for element in dataset:
             template = element
             tensors = self._structures.flatten(element)
-            waiting = tensors if waiting is None else [torch.cat(pair) for pair in zip(waiting, tensors)]
+            waiting = tensors if waiting is None else list(map(self._rows_joined, range(len(tensors)), waiting, tensors))
             while len(waiting[0]) >= size:
                 yield self._structures.rebuild(template, [tensor[:size] for tensor in waiting])
                 waiting = [tensor[size:] for tensor in waiting]
         if keep_rest and waiting is not None and len(waiting[0]):
             yield self._structures.rebuild(template, waiting)
+
+    def _rows_joined(self, index, waiting, more):
+        joined = torch.cat([waiting, more])
+        if waiting.dtype != more.dtype and not self._has_joined_types:
+            self._has_joined_types = True
+            logger.warning(
+                "Rows that AsyncRebatched packs into one item differ in their element types: tensor %d is of %s and %s. They "
+                "are joined as torch.cat does, to %s. Let collate_fn give all of them one type.",
+                index,
+                waiting.dtype,
+                more.dtype,
+                joined.dtype,
+            )
+        return joined
 
 
 def _is_longer(tensor, shared):

@@ -290,6 +290,32 @@ def test_element_types_that_differ_are_joined_by_promotion_with_one_warning(mode
     assert capfd.readouterr().err.count(WARNING) == 1
 
 
+def types_by_row(samples):
+    """Floats for the batch that begins with row 0, else integers."""
+    rows = torch.tensor([index for _, index in samples])
+    return rows.float() if rows[0] == 0 else rows
+
+
+def test_packed_rows_of_different_types_are_joined_with_one_warning(capfd):
+    loader = poptorch.DataLoader(
+        poptorch.Options(),
+        Rows(),
+        batch_size=4,
+        rebatched_worker_size=3,
+        collate_fn=types_by_row,
+        mode=poptorch.DataLoaderMode.AsyncRebatched,
+        async_options={"sharing_strategy": SharingStrategy.Fork},
+    )
+    try:
+        for _ in range(2):
+            items = iter(loader)
+            torch.testing.assert_close(next(items), torch.tensor([0.0, 1, 2, 3]))
+    finally:
+        loader.terminate()
+    warning = "differ in their element types: tensor 0 is of torch.float32 and torch.int64. They are joined"
+    assert capfd.readouterr().err.count(warning) == 1
+
+
 PAIRS = [
     (torch.int64, torch.float32),
     (torch.float16, torch.float32),
