@@ -58,7 +58,8 @@ version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "poptorch" / "__init__.
 setup(
     version=version.replace("-open.", "+open."),
     packages=find_packages(
-        include=[f"{name}{rest}" for name in ("poptorch", "popdist", "popxl", "popart") for rest in ("", ".*")] + ["ipu_core"]
+        include=[f"{name}{rest}" for name in ("poptorch", "popdist", "popxl", "popart") for rest in ("", ".*")]
+        + ["ipu_common", "ipu_core"]
     ),
     py_modules=["popart_core"],
     package_data={"poptorch": ["py.typed", "*.pyi"], "popdist": ["py.typed"], "popxl": ["py.typed"]},

@@ -285,7 +285,7 @@ class Session:
         return {t: self._data(t) for t in wanted}
 
     def _host(self) -> Any:
-        from popart._impl.host_variables import host_variables
+        from ipu_common.host_variables import host_variables
 
         return host_variables(self.ir_._program)
 

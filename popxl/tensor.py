@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
+from ipu_common.debug_contexts import recording
 from ipu_core._native import Error as CoreError
 
-from popart._impl.debug_info import _recording
 from popxl import dtypes
 from popxl._impl import facade
 from popxl._impl.debug_records import record_tensor
@@ -153,7 +153,7 @@ class Tensor:
     @property
     def in_sync_with_ipu(self) -> bool:
         """Whether the host's copy is that of the device; True of all that is no variable."""
-        from popart._impl.host_variables import host_variables
+        from ipu_common.host_variables import host_variables
 
         return host_variables(self._ir._program).is_in_sync(self._number)
 
@@ -516,7 +516,7 @@ def _constant_of(array: np.ndarray, dtype: dtype_class, name: str) -> Constant:
         tensor = program.add_constant(number, made, dtype._number, array.view(np.uint8) if array.dtype.names else array)
     except CoreError as error:
         raise popart_error(error) from error
-    if _recording.path is not None:
+    if recording.path is not None:
         record_tensor("constant", made)
     return _of_number(graph._ir, tensor, Constant, number)
 
@@ -553,7 +553,7 @@ def graph_input(
     tensor = _of_number(graph._ir, number, Tensor, graph._number)
     if by_ref:
         graph._by_ref_inputs.add(tensor)
-    if _recording.path is not None:
+    if recording.path is not None:
         record_tensor("graph_input", tensor.id)
     return tensor
 

@@ -2,7 +2,8 @@
 """Checks that the Python packages import only what the table of packages in docs/architecture.md says.
 
 A row holds for a package or module and for what lies in it, unless that has a row of its own. The second column is what may be
-imported when the module is; the third is what functions may import, and what only types need. Fails with the offending line;
+imported when the module is; the third is what functions may import, and what only types need. Names of another package's `_impl` are
+private to it: a row that needs them all the same says `package._impl`. Fails with the offending line;
 also for a name in a row that no module needs, and for a package without a row.
 """
 
@@ -17,6 +18,7 @@ PAGE = pathlib.Path("docs") / "architecture.md"
 HEAD = "| package |"
 ROW = re.compile(r"^\| `([a-z_.]+)` \| (.*?) \| (.*?) \|")
 NAMES = re.compile(r"`([a-z_.]+)`")
+PRIVATE = re.compile(r"[a-z_]+\._impl\b")
 
 
 def read_table(page):
@@ -34,9 +36,12 @@ def read_table(page):
     return table
 
 
-def imported(found, rows):
-    """The row that an import falls into, the first part of the name of another project, or None for Python's own."""
+def imported(found, row, rows):
+    """The row that an import falls into, the first part of the name of another project, `package._impl` for a private module of another
+    package than that of `row`, or None for Python's own."""
     first = found.name.split(".")[0]
+    if first != row.split(".")[0] and (private := PRIVATE.match(found.name)):
+        return private[0]
     return None if first in sys.stdlib_module_names else python_imports.longest_prefix(found.name, rows) or first
 
 
@@ -50,7 +55,7 @@ def violations(root):
             yield f"{file.relative_to(root)}: its package has no row in {PAGE}"
             continue
         for found in python_imports.imports(module, file):
-            name = imported(found, table)
+            name = imported(found, row, table)
             if name is None or name == row:
                 continue
             at_once, late = table[row]

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 
-PACKAGES = ("ipu_core", "popart", "popart_core", "popdist", "poptorch", "popxl")
+PACKAGES = ("ipu_common", "ipu_core", "popart", "popart_core", "popdist", "poptorch", "popxl")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
+from ipu_common.debug_contexts import recording
 from ipu_core._native import Error as CoreError
 
-from popart._impl.debug_info import _recording
 from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
 from popxl._impl.source import user_location
@@ -91,7 +91,7 @@ def create_op(
         raise popart_error(error) from error
     if context._mode is not None or context._hooks:
         context._created(ir, number, op)
-    if _recording.path is not None:
+    if recording.path is not None:
         record_op(ir, op, list(inputs.values()), made.values())
     if len(made) == 1:
         (t,) = made.values()

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from ipu_common.debug_contexts import recording
 from ipu_core._native import Error as CoreError
 
-from popart._impl.debug_info import _recording
 from popxl._impl.build import settings
 from popxl._impl.debug_records import record_op
 from popxl._impl.errors import popart_error
@@ -39,7 +39,7 @@ def create_call_op(
         for index, tensor_id in enumerate(output_ids):
             made.append(program.create_output(op, index, tensor_id))
         program.setup(op)
-        if _recording.path is not None:
+        if recording.path is not None:
             record_op(ir, op, list(inputs.values()), made)
     except CoreError as error:
         program.erase_op(op)

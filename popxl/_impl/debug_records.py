@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from popart._impl.debug_info import SourceLocation, record
+from ipu_common.debug_contexts import SourceLocation, record
 from popxl._impl.source import _is_inside, user_location
 
 

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from popart._impl.debug_info import _recording
+from ipu_common.debug_contexts import recording
 from popxl import dtypes
 from popxl._impl.debug_records import record_tensor
 from popxl._impl.errors import core_errors, popart_error
@@ -64,7 +64,7 @@ def _variable(
     nan_on_overflow: Optional[bool],
     **storage: Any,
 ) -> Any:
-    from popart._impl.host_variables import host_variables
+    from ipu_common.host_variables import host_variables
     from popxl.tensor import Variable, _of_number
 
     graph = _main_graph(function)
@@ -95,7 +95,7 @@ def _variable(
             **storage,
         )
     tensor = _of_number(ir, number, Variable, graph._number)
-    if _recording.path is not None:
+    if recording.path is not None:
         record_tensor(function, tensor.id)
     tensor.__dict__["_grouping"] = grouping
     tensor.__dict__["_memmap"] = memmap

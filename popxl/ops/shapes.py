@@ -270,7 +270,7 @@ def _known_integer(t: Tensor) -> Optional[int]:
     if isinstance(t, Constant):
         data = t._ir._program.constant(t._number)
     elif isinstance(t, Variable):
-        from popart._impl.host_variables import host_variables
+        from ipu_common.host_variables import host_variables
 
         data = host_variables(t._ir._program).by_number[t._number].data
     else:

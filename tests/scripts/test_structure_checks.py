@@ -219,6 +219,7 @@ def packages(tmp_path):
         ("popxl/a.py", "import torch\n", "popxl/a.py:1: popxl may import torch in functions alone"),
         ("popxl/a.py", "class A:\n    import torch\n", "popxl/a.py:2: popxl may import torch in functions alone"),
         ("popxl/a.py", "from popart import jobs\n", "popxl/a.py:1: popxl may not import popart.jobs"),
+        ("popxl/a.py", "from popart._impl import jobs\n", "popxl/a.py:1: popxl may not import popart._impl"),
         (
             "popart/jobs.py",
             "import torch, numpy\nimport popart\n",
@@ -244,6 +245,14 @@ def test_a_package_without_a_row_is_named(packages):
     write(packages / "ipu_core" / "a.py")
     result = run("check_packages.py", packages)
     assert result.returncode != 0 and result.stdout == "ipu_core/a.py: its package has no row in docs/architecture.md\n"
+
+
+def test_private_modules_are_for_their_own_package_and_for_rows_that_name_them(packages):
+    write(packages / "popxl" / "a.py", "from popxl._impl import build\n\ndef f():\n    import popart._impl\n")
+    result = run("check_packages.py", packages)
+    assert result.stdout == "popxl/a.py:4: popxl may not import popart._impl (docs/architecture.md)\n"
+    write(packages / "docs" / "architecture.md", TABLE.replace("| `torch` | |", "| `torch` `popart._impl` | |"))
+    assert run("check_packages.py", packages).returncode == 0
 
 
 def test_rows_say_no_more_than_is_needed(packages):

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy
+from ipu_common.host_variables import host_variables
 from ipu_core import _native
 
 from popart._impl.data_flow import DataFlow
@@ -18,7 +19,6 @@ from popart._impl.facade.graph import Graph
 from popart._impl.facade.op import Op
 from popart._impl.facade.tensor import Tensor
 from popart._impl.facade.values import RemoteBufferInfo
-from popart._impl.host_variables import host_variables
 from popart._impl.logs import getLogger
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ipu_common.debug_contexts import record
 from popart._impl.builder.inference import schema
 from popart._impl.builder.model_files import DEFAULT_OPSET, domain_name
-from popart._impl.debug_info import record
 from popart._impl.listing.records import attributes_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from ipu_common.debug_contexts import is_recording
 from popart._impl import files
-from popart._impl.debug_info import is_recording
 from popart._impl.enums import IrSerializationFormat, RecomputationType
 from popart._impl.exceptions import popart_exception
 from popart._impl.listing.op_types import SUBSTITUTED

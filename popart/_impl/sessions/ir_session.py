@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from ipu_common.host_variables import HostVariable, host_variables
 import ipu_core
 from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
@@ -17,7 +18,6 @@ from popart._impl.exceptions import (
     popart_runtime_error,
     poplar_application_runtime_error,
 )
-from popart._impl.host_variables import HostVariable, host_variables
 from popart._impl.logs import getLogger
 from popart._impl.sessions.entry_rows import EntryRows, entry_rows
 from popart._impl.sessions.inference import InferenceSession
