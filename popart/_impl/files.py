@@ -1,12 +1,14 @@
 """Files that popart writes: regular ones or new ones, never a device or a pipe."""
 
+import functools
 import os
 
+from ipu_common import regular_files
 from popart._impl.exceptions import popart_exception
 from popart._impl.logs import getLogger
 
 
-def check_target(path: str, error: type[Exception] = popart_exception) -> None:
+def check_target(path: str | bytes, error: type[Exception] = popart_exception) -> None:
     """Raises `error` if a path leads to something that exists and is no regular file."""
     import ipu_core  # not with popart, which loads no compiler
 
@@ -17,19 +19,9 @@ def check_target(path: str, error: type[Exception] = popart_exception) -> None:
 
 
 def make_folder(path: str, for_what: str) -> None:
-    """Makes a folder and those above it; a warning names what was made. `for_what`: who asks, for the warning."""
-    if not os.path.isdir(path):
-        os.makedirs(path, exist_ok=True)
-        getLogger("session").warn(f"{for_what} made the folder '{path}'")
+    regular_files.make_folder(path, for_what, getLogger("session").warn)
 
 
 def write(path: str, data: str | bytes, error: type[Exception] = popart_exception) -> None:
-    """Writes a regular file, text in UTF-8.
-
-    Raises:
-        error: the path leads to something that exists and is no regular file.
-        OSError: it cannot be written.
-    """
-    check_target(path, error)
-    with open(path, "wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
+    """As `regular_files.write`; raises `error` for what is no regular file."""
+    regular_files.write(path, data, functools.partial(check_target, error=error))

@@ -13,8 +13,8 @@ import operator
 import os
 import typing
 
+from ipu_common import regular_files
 from poptorch import enums
-from poptorch._impl import regular_files
 from poptorch._impl.options import names as option_names
 
 _open_files: list[str] = []  # real paths: a file that loads itself would not end

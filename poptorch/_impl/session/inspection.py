@@ -9,9 +9,10 @@ import typing
 
 import torch
 
+from ipu_common import regular_files
 from poptorch import enums, poptorch_core
-from poptorch._impl import environment, errors, regular_files
-from poptorch._impl.log import INFO
+from poptorch._impl import environment, errors
+from poptorch._impl.log import INFO, logger
 from poptorch._impl.session import model_proto, reports
 from poptorch._impl.session.state import WrapperState
 from poptorch.options import Options
@@ -100,10 +101,12 @@ def write_reports(executor: poptorch_core.Executor, options: Options, name: str)
     """
     exported = os.environ.get("POPTORCH_EXPORT_PROTO_FILE")
     if exported:
-        regular_files.make_folder(os.path.dirname(os.path.abspath(exported)), "POPTORCH_EXPORT_PROTO_FILE")
+        folder = os.path.dirname(os.path.abspath(exported))
+        regular_files.make_folder(folder, "POPTORCH_EXPORT_PROTO_FILE", logger.warning)
         is_binary = os.environ.get("POPTORCH_EXPORT_PROTO_AS_BINARY") == "1"
         model = json.loads(executor.back_end_ir())
-        regular_files.write(exported, model_proto.binary(model) if is_binary else model_proto.text(model).encode())
+        data = model_proto.binary(model) if is_binary else model_proto.text(model)
+        regular_files.write(exported, data, poptorch_core.check_target)
     given = engine_options(options)
     if str(given.get("autoReport.all", "false")).lower() != "true":
         return None

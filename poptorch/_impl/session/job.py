@@ -17,8 +17,8 @@ import weakref
 
 import torch
 
+from ipu_common import regular_files
 from poptorch._impl import errors
-from poptorch._impl import regular_files
 from poptorch._impl.log import logger
 
 _POPRUN = "POPDIST_INSTANCE_INDEX"  # the variable of the instances that poprun starts

@@ -11,8 +11,9 @@ import os
 
 from torch.nn.parameter import is_lazy
 
+from ipu_common import regular_files
 from poptorch import enums, poptorch_core
-from poptorch._impl import errors, regular_files
+from poptorch._impl import errors
 from poptorch._impl.files import stored_options, unpickler
 from poptorch._impl.session import inspection, rng
 from poptorch._impl.log import logger
@@ -69,7 +70,7 @@ def target_of(filename):
         while existing and not os.path.exists(existing):
             existing = os.path.dirname(existing)
         assert not existing or os.path.isdir(existing), f"'{existing}' exists and is not a folder: cannot write {path}"
-        regular_files.make_folder(parent, "save()")
+        regular_files.make_folder(parent, "save()", logger.warning)
     return path
 
 

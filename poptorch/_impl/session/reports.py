@@ -6,8 +6,9 @@ import contextlib
 import json
 import os
 
+from ipu_common import regular_files
 from poptorch import poptorch_core
-from poptorch._impl import regular_files
+from poptorch._impl.log import logger
 
 _TABLES = (
     "CREATE TABLE operations (number INTEGER, name TEXT, type TEXT, ipu INTEGER, stage INTEGER, scope TEXT)",
@@ -19,7 +20,7 @@ _TABLES = (
 def write(executor: poptorch_core.Executor, directory: str, name: str, debug_info: bool) -> None:
     """Writes the reports of a program into `<directory>/<name>`, with `debug_info` also `<directory>/debug.cbor`."""
     folder = os.path.join(directory, name)
-    regular_files.make_folder(folder, "autoReport.directory")
+    regular_files.make_folder(folder, "autoReport.directory", logger.warning)
     texts = {
         "ir.txt": executor.machine_text(),
         "host_ir.txt": executor.ir_text(),
@@ -27,10 +28,10 @@ def write(executor: poptorch_core.Executor, directory: str, name: str, debug_inf
         "memory.json": json.dumps({"ipus": executor.memory(), "statistics": dict(executor.statistics())}, indent=1),
     }
     for file_name, text in texts.items():
-        regular_files.write(os.path.join(folder, file_name), text.encode())
+        regular_files.write(os.path.join(folder, file_name), text, poptorch_core.check_target)
     _write_profile(executor, os.path.join(folder, "profile.pop"))
     if debug_info:
-        regular_files.write(os.path.join(directory, "debug.cbor"), executor.debug_info())
+        regular_files.write(os.path.join(directory, "debug.cbor"), executor.debug_info(), poptorch_core.check_target)
 
 
 def _write_profile(executor: poptorch_core.Executor, path: str) -> None:

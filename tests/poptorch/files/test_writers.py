@@ -145,8 +145,8 @@ def test_a_folder_that_is_made_is_said(predictor, tmp_path, caplog, monkeypatch)
     predictor.save(tmp_path / "new" / "model.poptorch")
     exported_proto(str(tmp_path / "other" / "proto"), monkeypatch)
     said = [record.getMessage() for record in caplog.records]
-    assert f"save() made the folder {tmp_path / 'new'}" in said
-    assert f"POPTORCH_EXPORT_PROTO_FILE made the folder {tmp_path / 'other'}" in said
+    assert f"save() made the folder '{tmp_path / 'new'}'" in said
+    assert f"POPTORCH_EXPORT_PROTO_FILE made the folder '{tmp_path / 'other'}'" in said
     caplog.clear()
     predictor.save(tmp_path / "new" / "model.poptorch")
     assert not any("made the folder" in record.getMessage() for record in caplog.records)

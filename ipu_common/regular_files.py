@@ -1,13 +1,15 @@
-"""Opening files that somebody else may have put there: never a pipe, which would be waited for, nor a device."""
+"""Files that users name, and that somebody else may have put there: regular ones or new ones, never a pipe, which would be waited
+for, nor a device."""
+
+from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
+from typing import TextIO
 
-from poptorch import poptorch_core
-from poptorch._impl.log import logger
 
-
-def read(path):
+def read(path: str | os.PathLike[str]) -> bytes:
     """The bytes of a regular file.
 
     Raises:
@@ -22,30 +24,30 @@ def read(path):
         return file.read()
 
 
-def write(path, data):
-    """Writes bytes to a regular file: a new one, or over one.
+def write(path: str | os.PathLike[str], data: str | bytes, check_target: Callable[[bytes], object]) -> None:
+    """Writes a regular file, text in UTF-8: a new one, or over one.
 
     Raises:
         OSError: it cannot be written.
-        poptorch.Error: the path leads to something else than a regular file.
+        Error of `check_target`, of a native module: the path leads to something that exists and is no regular file.
     """
-    poptorch_core.check_target(os.fsencode(path))
+    check_target(os.fsencode(path))
     with open(path, "wb") as file:
-        file.write(data)
+        file.write(data.encode() if isinstance(data, str) else data)
 
 
-def make_folder(path, for_what):
-    """A folder and those above it; a warning names what was made. `for_what`: who asks, for the warning.
+def make_folder(path: str, for_what: str, warn: Callable[[str], object]) -> None:
+    """Makes a folder and those above it, unless it is there; `warn` gets a text with its name. `for_what`: who asks, for the text.
 
     Raises:
         OSError: it cannot be made.
     """
     if not os.path.isdir(path):
         os.makedirs(path, exist_ok=True)
-        logger.warning("%s made the folder %s", for_what, path)
+        warn(f"{for_what} made the folder '{path}'")
 
 
-def open_lock(path):
+def open_lock(path: str) -> TextIO:
     """A text file for locking, made if need be: of this user alone, regular, and not through a symbolic link.
 
     Raises:
