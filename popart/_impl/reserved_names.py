@@ -43,6 +43,10 @@ _WITHOUT_FUNCTION = (
     "Init___ Iterator___ LoopCond___ LossScalingRatio_ PreviousLossScaling_"
 ).split()
 LOSS_SCALE_UPDATE_FACTOR = "lossScaleUpdateFactor"
+# Of what an optimizer keeps for a weight: sums of gradients over micro-batches (that of SGD with momentum is its velocity, too),
+# and the rest.
+SUMS = ("Accum___", "Accl___")
+STATES = ("Accl1___", "Accl2___", "Accl3___", "Step___")
 
 
 def _function(name: str, prefix: str) -> Callable[[], str]:
@@ -64,15 +68,19 @@ def _all() -> dict[str, Callable[[], str]]:
 
 
 FUNCTIONS = _all()
-RESERVED_PREFIXES = (
+_RESERVED = (
     *(function() for function in FUNCTIONS.values()),
     *_WITHOUT_FUNCTION,
-    *(f"{name}___" for name in _SCALARS_WITHOUT_FUNCTION),
+    *(f"{name}___{whom}___" for name in _SCALARS_WITHOUT_FUNCTION for whom in ("default", "specific")),
 )
 
 
 def clash(name: str) -> str | None:
-    """The reserved prefix with which a name begins, or None."""
+    """The longest prefix that no tensor of a user may begin with and this one does, or None; the name itself where that is reserved.
+
+    >>> clash("Gradient___x"), clash("x")
+    ('Gradient___', None)
+    """
     if name == LOSS_SCALE_UPDATE_FACTOR:
         return name
-    return next((prefix for prefix in RESERVED_PREFIXES if name.startswith(prefix)), None)
+    return max((prefix for prefix in _RESERVED if name.startswith(prefix)), key=len, default=None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from popart._impl import reserved_names
 from popart._impl.builder.metadata import variable_settings
 from popart._impl.enums import ReplicatedStreamMode, VariableRetrievalMode
 from popart._impl.exceptions import popart_internal_exception
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
 _STREAM_MODE = "__replicated_stream_mode/"
 # What sessions add to a saved model besides the variables.
 STATE_PREFIXES = (
-    "Accl___",
-    "Accl1___",
-    "Accl2___",
-    "Accl3___",
-    "Step___",
+    reserved_names.SUMS[1],
+    *reserved_names.STATES,
     "PreviousLossScaling_",
-    "lossScaleUpdateFactor",
+    reserved_names.LOSS_SCALE_UPDATE_FACTOR,
 )
 
 

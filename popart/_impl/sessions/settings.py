@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from popart._impl import reserved_names
 from popart._impl.builder.metadata import input_settings
 from popart._impl.data_flow import DataFlow
 from popart._impl.enums import (
@@ -33,8 +34,8 @@ _LOCATIONS = {
 
 def unstreamed_states(options: SessionOptions) -> tuple[str, ...]:
     """Prefixes of states of the optimizer that no stream connects to the host."""
-    sums = ("Accum___", "Accl___") if options.disableGradAccumulationTensorStreams else ()
-    states = ("Accl1___", "Accl2___", "Accl3___", "Step___") if options.disableOptimizerStateTensorStreams else ()
+    sums = reserved_names.SUMS if options.disableGradAccumulationTensorStreams else ()
+    states = reserved_names.STATES if options.disableOptimizerStateTensorStreams else ()
     return (*sums, *states)
 
 

@@ -258,7 +258,16 @@ def test_the_flag_with_factor_one_is_legal():
 
 
 @pytest.mark.parametrize(
-    "name", ["Gradient___x", "Accl1___t", "UpdatedVar___a", "learningRate___default___FLOAT", "Index___0"]
+    "name",
+    [
+        "Gradient___x",
+        "Accl1___t",
+        "UpdatedVar___a",
+        "learningRate___default___FLOAT",
+        "Index___0",
+        "sgdMomentum___specific___w",
+        "lossScaleUpdateFactor",
+    ],
 )
 def test_names_of_the_session_are_not_for_users(name):
     proto = model([node("Relu", ["x"], name), node("Abs", [name], "y")], {"x": (2, 2)}, {})
