@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from ipu_common import replica_groups
 from popxl._impl import facade
 
 
@@ -56,8 +57,7 @@ class ReplicaGrouping:
             )
         if size == 1:
             stride = 1
-        span = stride * size
-        return cls._make(ir, stride, size, [r % stride + stride * (r // span) for r in range(replicas)])
+        return cls._make(ir, stride, size, replica_groups.assignment(replicas, stride, size))
 
     @classmethod
     def _from_assignment(cls, ir: Any, assignment: Sequence[int]) -> "ReplicaGrouping":
@@ -69,10 +69,10 @@ class ReplicaGrouping:
             raise ValueError(
                 f"Groups are numbered from 0 without a gap; the assignment {groups} has {sorted(set(groups))}."
             )
-        first = [groups.index(g) for g in range(number)]
+        first = replica_groups.firsts(groups)
         if first != sorted(first):
             raise ValueError(f"Groups are numbered by first appearance; in {groups} they first appear at {first}.")
-        members = _members(groups)
+        members = replica_groups.members(groups)
         if len({len(m) for m in members}) != 1:
             raise ValueError(f"Groups have one size; those of {groups} have {[len(m) for m in members]}.")
         strides = {b - a for m in members for a, b in zip(m, m[1:])}
@@ -80,8 +80,7 @@ class ReplicaGrouping:
             return cls._make(ir, None, len(members[0]), groups)
         stride = strides.pop() if strides else 1
         size = len(members[0])
-        span = stride * size
-        if replicas % span or groups != [r % stride + stride * (r // span) for r in range(replicas)]:
+        if replicas % (stride * size) or groups != replica_groups.assignment(replicas, stride, size):
             return cls._make(ir, None, size, groups)  # one distance, but the groups do not follow it
         return cls._make(ir, stride, size, groups)
 
@@ -133,7 +132,7 @@ class ReplicaGrouping:
             stride = 1 if self._stride > 1 else self._group_size
             return ReplicaGrouping._from_stride(self._ir, stride, self.num_groups)
         columns = [0] * self._replicas
-        for members in _members(self._assignment):
+        for members in replica_groups.members(self._assignment):
             for i, replica in enumerate(members):
                 columns[replica] = i
         return ReplicaGrouping._from_assignment(self._ir, columns)
@@ -143,7 +142,7 @@ class ReplicaGrouping:
         """Itself if constant; else the coarsest constant grouping whose groups lie in those of this one."""
         if self._stride is not None:
             return self
-        members = _members(self._assignment)
+        members = replica_groups.members(self._assignment)
         steps = [b - a for m in members for a, b in zip(m, m[1:])]
         stride, size = min(steps), 0
         for m in members:
@@ -162,20 +161,20 @@ class ReplicaGrouping:
         return ReplicaGrouping._from_stride(self._ir, 1, 1)
 
     def _refines(self, other: "ReplicaGrouping") -> bool:
-        return all(len({other._assignment[r] for r in m}) == 1 for m in _members(self._assignment))
+        return all(len({other._assignment[r] for r in m}) == 1 for m in replica_groups.members(self._assignment))
 
     @property
     def to_device_map(self) -> Optional[list[int]]:
         """By group of `const_rg`, the group of this; None if it is constant."""
         if self._stride is not None:
             return None
-        return [self._assignment[m[0]] for m in _members(self.const_rg._assignment)]
+        return [self._assignment[m[0]] for m in replica_groups.members(self.const_rg._assignment)]
 
     @property
     def to_host_map(self) -> Optional[list[int]]:
         """By group, the first group of `const_rg` in it; None if it is constant."""
         device = self.to_device_map
-        return None if device is None else [device.index(g) for g in range(self.num_groups)]
+        return None if device is None else replica_groups.firsts(device)
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, ReplicaGrouping):
@@ -189,14 +188,6 @@ class ReplicaGrouping:
             f"ReplicaGrouping(num_replicas={self._replicas}, stride={self._stride}, group_size={self._group_size}, "
             f"num_groups={self.num_groups})"
         )
-
-
-def _members(assignment: Sequence[int]) -> list[list[int]]:
-    """Replicas of each group, rising."""
-    groups: list[list[int]] = [[] for _ in range(max(assignment) + 1)]
-    for replica, group in enumerate(assignment):
-        groups[group].append(replica)
-    return groups
 
 
 def check_retrieval_mode(mode: Optional[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_common import replica_groups
 from popart._impl.enums import CommGroupType, VariableRetrievalMode
 from popart._impl.exceptions import popart_exception, popart_internal_exception
 
@@ -45,7 +46,7 @@ class ReplicaGrouping:
 
     def getGroupAt(self, replica: int) -> int:
         self._check(replica, self._replicas, "replica")
-        return replica // (self._stride * self._size) * self._stride + replica % self._stride
+        return replica_groups.group_at(replica, self._stride, self._size)
 
     def getIndexInGroupAt(self, replica: int) -> int:
         self._check(replica, self._replicas, "replica")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ipu_core
+from ipu_common import replica_groups
 from popart._impl.exceptions import popart_exception, popart_internal_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.sessions.errors import as_popart
@@ -86,7 +87,7 @@ class HostWeights:
 
     def _group_of_each(self, settings: VariableSettings) -> list[int]:
         grouping = settings.getReplicaGrouping(self._replicas)
-        return [grouping.getGroupAt(replica) for replica in range(self._replicas)]
+        return replica_groups.assignment(self._replicas, grouping.getStride(), grouping.getGroupSize())
 
     def in_model(self, name: str) -> numpy.ndarray:
         """The value as a model holds it: of each group its first replica's."""
@@ -96,8 +97,7 @@ class HostWeights:
         groups = settings.getGroupCount(self._replicas)
         if settings.numReplicasReturningVariable(self._replicas) == groups:
             return value
-        of_each = self._group_of_each(settings)
-        firsts = [of_each.index(group) for group in range(groups)]
+        firsts = replica_groups.firsts(self._group_of_each(settings))
         return value[firsts[0]] if groups == 1 else value[firsts]
 
     # --- the device

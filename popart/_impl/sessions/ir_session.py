@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from ipu_common import replica_groups
 from ipu_common.host_variables import HostVariable, host_variables
 import ipu_core
 from popart._impl.data_flow import DataFlow
@@ -227,8 +228,7 @@ class IrSession(InferenceSession):
         typed = self._values(name, variable, _as_host(array, data.dtype))
         if groups:
             self.last_replicas[name] = typed
-            firsts = [groups.index(g) for g in range(max(groups) + 1)]
-            typed = typed.reshape(len(groups), -1)[firsts]
+            typed = typed.reshape(len(groups), -1)[replica_groups.firsts(groups)]
         if variable.to_host is not None:
             typed = typed.reshape(len(variable.to_device or ()), -1)[variable.to_host]
         data[...] = typed.reshape(data.shape)
@@ -405,8 +405,7 @@ def _assignment(settings: Mapping[str, Any], replicas: int) -> list[int]:
     """Group of each replica."""
     if settings["assignment"]:
         return list(settings["assignment"])
-    stride, size = settings["stride"], settings["size"] or replicas
-    return [r % stride + stride * (r // (stride * size)) for r in range(replicas)]
+    return replica_groups.assignment(replicas, settings["stride"], settings["size"] or replicas)
 
 
 def _numpy_type(core: Any, number: int) -> numpy.dtype:
