@@ -114,6 +114,7 @@ SessionSettings settings_of(const py::dict& data) {
   settings.phase_groups = fields.get("phase_groups", 1);
   settings.accumulates = fields.get("accumulates", false);
   settings.is_explicit = fields.get("explicit", false);
+  settings.recomputes_explicitly = fields.get("explicit_recomputation", false);
   settings.batch.parts = fields.get<int64_t>("batch_parts", 0);
   settings.batch.joins_at_ipus = fields.get("batch_joins_at_ipus", true);
   settings.batch.joins_at_phases = fields.get("batch_joins_at_phases", true);

@@ -12,6 +12,7 @@
 #include "frontends/records/import.h"
 #include "frontends/records/program.h"
 #include "ir/builder.h"
+#include "ir/node_marks.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
@@ -291,6 +292,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     if (stream.direction == ir::StreamDirection::kDeviceToHost)
       tensors_.try_emplace(stream.name.substr(std::string_view(kAnchorStream).size()),
                            Tensor{stream.type, Tensor::Kind::kGradient});
+  if (settings_.recomputes_explicitly) imported.module->attributes.set(ir::kExplicitRecomputation, true);
   module_ = std::move(imported.module);
 }
 

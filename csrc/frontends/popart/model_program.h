@@ -40,6 +40,7 @@ struct SessionSettings {
   bool accumulates = false;  // enableGradientAccumulation
   BatchSerialization batch;
   bool is_explicit = false;                            // the pipeline is one of loops
+  bool recomputes_explicitly = false;                  // explicitRecomputation
   std::map<std::string, ir::ExchangeStrategy> inputs;  // that overlap with computing
 };
 

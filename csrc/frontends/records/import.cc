@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "frontends/records/fold.h"
@@ -10,6 +11,7 @@
 #include "frontends/records/record_call.h"
 #include "frontends/records/subgraphs.h"
 #include "frontends/records/unsupported.h"
+#include "ir/node_marks.h"
 #include "ops/definition/importers.h"
 #include "ops/folding/exact_tensor.h"
 #include "support/error.h"
@@ -42,6 +44,7 @@ class ModelImporter {
   const std::set<std::string>& run(const std::string& loss, int64_t replicas) {
     state_.replicas = replicas;
     state_.is_training = !loss.empty();
+    loss_ = loss;
     for (const GraphRecord::Input& input : model_.graph.inputs) {
       values_.add_input(input);
       streams_.insert(input.name);
@@ -249,7 +252,16 @@ class ModelImporter {
     ir::Origin origin{std::string(ops::canonical_domain(node.domain)), node.type, version, {}};
     for (const auto& [name, value] : node.attributes)
       if (!std::holds_alternative<ConstantPtr>(value)) origin.attributes.set(name, value);
+    if (state_.is_popart) mark(node, origin.attributes);
     builder_.origin = std::make_shared<ir::Origin>(std::move(origin));
+  }
+
+  void mark(const NodeRecord& node, Attributes& attributes) const {
+    const auto named =
+        std::find_if(node.results.begin(), node.results.end(), std::not_fn(&std::string::empty));
+    if (named != node.results.end()) attributes.set(ir::kOriginNode, *named);
+    const bool has_loss = std::find(node.results.begin(), node.results.end(), loss_) != node.results.end();
+    if (!loss_.empty() && has_loss) attributes.set(ir::kOriginLoss, true);
   }
 
   // Inputs and outputs are streams, which go by their names.
@@ -298,6 +310,7 @@ class ModelImporter {
   UnsupportedNodes unsupported_;
   std::set<const ir::Value*> named_;
   std::set<std::string> streams_;
+  std::string loss_;
 };
 
 }  // namespace

@@ -10,10 +10,10 @@ namespace {
 class RecomputeOnHost : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
-    if (ir::strategy_of(module).recomputation == ir::RecomputationMode::kNone) return false;
     const RecomputationPlan plan(module);
+    if (!plan.is_asked_for()) return false;
     const bool executes = context.host.executes_recomputation(plan.stash_bytes());
-    context.count("recomputation executed", executes && plan.stash_bytes_left() < plan.stash_bytes() ? 1 : 0);
+    context.count("recomputation executed", executes && plan.operations() > 0 ? 1 : 0);
     return executes && plan.execute();
   }
 };

@@ -1,14 +1,13 @@
 #include "passes/semantic/recomputation_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
 #include "ir/regions.h"
-#include "ops/definition/effects.h"
 #include "ops/replicable.h"
+#include "passes/semantic/recomputation_rule.h"
 
 namespace ipu::passes {
 namespace {
@@ -20,13 +19,6 @@ using Region = RecomputationPlan::Region;
 // --- what is recomputed
 
 bool is_backward(const ir::Op& op) { return op.settings.context == ir::Context::kBackward; }
-
-// Can be done again at all, and nobody asked for its results to be kept.
-bool may_repeat(const ir::Op& op) {
-  if (op.settings.context != ir::Context::kForward || op.settings.recompute == ir::Recompute::kCheckpoint)
-    return false;
-  return !ir::is_structural(op) && !ops::has_side_effects(op);
-}
 
 // `repeatable` says which forward ops this region may do again; values of `free` cost nothing to have.
 template <typename Repeatable, typename Free>
@@ -62,36 +54,6 @@ void note_reads(Region& region, ir::Op& op, std::unordered_set<const Value*>& se
   for (int i = 0; i < op.operand_count(); ++i)
     if (Value* value = op.operand(i); value != nullptr && is_read(value) && seen.insert(value).second)
       region.read.push_back(value);
-}
-
-// --- one graph with both passes
-
-// Cheap next to what they save: everything but products, convolutions and the like.
-bool is_norm_or_pointwise(const ir::Op& op) {
-  const ops::OpDef* def = ops::definition(op);
-  return def != nullptr && !def->has(static_cast<ops::Trait>(ops::kExpensive | ops::kMatmul |
-                                                             ops::kConvolution | ops::kPooling));
-}
-
-// Standard: about as many pieces as there are ops in a piece; what crosses a border is kept.
-std::unordered_map<const ir::Op*, size_t> pieces_of(const ir::Graph& graph) {
-  std::vector<const ir::Op*> ops;
-  for (const auto& op : graph.ops())
-    if (may_repeat(*op)) ops.push_back(op.get());
-  const auto length = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(ops.size()))));
-  std::unordered_map<const ir::Op*, size_t> pieces;
-  for (size_t i = 0; i < ops.size(); ++i) pieces[ops[i]] = i / std::max<size_t>(length, 1);
-  return pieces;
-}
-
-std::unordered_set<const Value*> crossing(const std::unordered_map<const ir::Op*, size_t>& pieces) {
-  std::unordered_set<const Value*> values;
-  for (const auto& [op, piece] : pieces)
-    for (int i = 0; i < op->result_count(); ++i)
-      for (const ir::Use& use : op->result(i)->uses())
-        if (auto at = pieces.find(use.user); at != pieces.end() && at->second != piece)
-          values.insert(op->result(i));
-  return values;
 }
 
 // --- carrying it out
@@ -148,7 +110,9 @@ bool execute_region(ir::Graph& graph, const Region& region) {
 }  // namespace
 
 RecomputationPlan::RecomputationPlan(const ir::Module& module) : strategy_(ir::strategy_of(module)) {
-  if (strategy_.recomputation == RecomputationMode::kNone) return;
+  const bool ops_ask = asks_for_recomputation(module);
+  is_asked_for_ = ops_ask || strategy_.recomputation != RecomputationMode::kNone;
+  if (!is_asked_for_) return;
   bool has_pipeline = false;
   for (const auto& graph : module.graphs())
     for (const auto& op : graph->ops())
@@ -157,13 +121,13 @@ RecomputationPlan::RecomputationPlan(const ir::Module& module) : strategy_(ir::s
         const std::vector<ir::Graph*> bodies = ir::called_graphs(*op);
         if (bodies.size() == 1) plan_pipeline(*op, *bodies[0]);
       }
-  if (!has_pipeline && strategy_.recomputation != RecomputationMode::kPipeline)
+  if (!has_pipeline && (ops_ask || strategy_.recomputation != RecomputationMode::kPipeline))
     for (const auto& graph : module.graphs()) plan_graph(*graph);
-  drop_what_does_not_pay();
+  add_bytes();
 }
 
-// Each backward stage repeats its forward stage; the last forward stage, which is the first backward one,
-// keeps nothing from cycle to cycle.
+// Each backward stage repeats its forward stage. The last forward stage, which is the first backward one, keeps nothing
+// from cycle to cycle: it counts only where it repeats something.
 void RecomputationPlan::plan_pipeline(const ir::Op& pipeline, ir::Graph& body) {
   const ir::Region loop(pipeline);
   const std::unordered_set<const Value*> replicable =
@@ -174,11 +138,16 @@ void RecomputationPlan::plan_pipeline(const ir::Op& pipeline, ir::Graph& body) {
     if (!loop.is_carried_input(value->index())) return true;
     return body.outputs()[static_cast<size_t>(loop.output(loop.operand(value->index())))] == value;
   };
+  InGraph plan{&body, find_marked(body, strategy_, true), {}};
+  const auto last = static_cast<int>(strategy_.forward_stages - 1);
+  const bool repeats_last = std::any_of(plan.marked.begin(), plan.marked.end(), [&](const ir::Op* op) {
+    return op->settings.stage == std::optional(last);
+  });
   std::map<int, Region> regions;
   std::map<int, std::unordered_set<const Value*>> seen;
   for (const auto& op : body.ops()) {
     if (!is_backward(*op) || !op->settings.stage.has_value() ||
-        *op->settings.stage < strategy_.forward_stages)
+        *op->settings.stage < (repeats_last ? last : last + 1))
       continue;
     const int stage = *op->settings.stage;
     const auto mirrored = static_cast<int>(2 * strategy_.forward_stages - 2 - stage);
@@ -189,13 +158,12 @@ void RecomputationPlan::plan_pipeline(const ir::Op& pipeline, ir::Graph& body) {
       return producer->settings.stage.value_or(-1) <= mirrored;
     });
   }
-  InGraph plan{&body, {}};
   for (auto& [stage, region] : regions) {
     const auto mirrored = static_cast<int>(2 * strategy_.forward_stages - 2 - stage);
     region.copies = stage - mirrored + 1;
     close(
         region,
-        [&](const ir::Op& op) { return may_repeat(op) && op.settings.stage == std::optional(mirrored); },
+        [&](ir::Op& op) { return plan.marked.contains(&op) && op.settings.stage == std::optional(mirrored); },
         is_free);
     plan.regions.push_back(std::move(region));
   }
@@ -210,8 +178,6 @@ void RecomputationPlan::plan_graph(ir::Graph& graph) {
   auto is_free = [&](const Value* value) {
     return value->producer() == nullptr || replicable.contains(value);
   };
-  std::unordered_set<const Value*> borders;
-  if (strategy_.recomputation == RecomputationMode::kStandard) borders = crossing(pieces_of(graph));
   std::map<int, Region> regions;
   std::map<int, std::unordered_set<const Value*>> seen;
   for (const auto& op : graph.ops()) {
@@ -221,28 +187,24 @@ void RecomputationPlan::plan_graph(ir::Graph& graph) {
       return !is_free(value) && value->producer()->settings.context == ir::Context::kForward;
     });
   }
-  InGraph plan{&graph, {}};
+  InGraph plan{&graph, find_marked(graph, strategy_, false), {}};
   for (auto& [ipu, region] : regions) {
-    auto repeatable = [&, ipu = ipu](const ir::Op& op) {
-      if (!may_repeat(op) || op.settings.ipu.value_or(0) != ipu) return false;
-      if (strategy_.recomputation == RecomputationMode::kNormOnly) return is_norm_or_pointwise(op);
-      for (int i = 0; i < op.result_count(); ++i)
-        if (borders.contains(op.result(i))) return false;
-      return true;
-    };
-    close(region, repeatable, is_free);
+    close(
+        region,
+        [&, ipu = ipu](ir::Op& op) {
+          return plan.marked.contains(&op) && op.settings.ipu.value_or(0) == ipu;
+        },
+        is_free);
     plan.regions.push_back(std::move(region));
   }
   plans_.push_back(std::move(plan));
 }
 
-void RecomputationPlan::drop_what_does_not_pay() {
-  for (InGraph& plan : plans_)
-    for (Region& region : plan.regions) {
-      const int64_t all = bytes(region.read, region.copies), kept = bytes(region.kept, region.copies);
-      if (kept >= all) region.again.clear();
-      bytes_before_ += all;
-      bytes_after_ += region.again.empty() ? all : kept;
+void RecomputationPlan::add_bytes() {
+  for (const InGraph& plan : plans_)
+    for (const Region& region : plan.regions) {
+      bytes_before_ += bytes(region.read, region.copies);
+      bytes_after_ += bytes(region.again.empty() ? region.read : region.kept, region.copies);
     }
 }
 
@@ -255,12 +217,13 @@ int64_t RecomputationPlan::operations() const {
 
 bool RecomputationPlan::execute() const {
   bool changed = false;
-  for (const InGraph& plan : plans_)
-    for (const Region& region : plan.regions) {
-      if (region.again.empty()) continue;
-      for (ir::Op* op : region.again) op->settings.recompute = ir::Recompute::kRecompute;
-      changed = execute_region(*plan.graph, region) || changed;
+  for (const InGraph& plan : plans_) {
+    for (ir::Op* op : plan.marked) {
+      changed = changed || op->settings.recompute != ir::Recompute::kRecompute;
+      op->settings.recompute = ir::Recompute::kRecompute;
     }
+    for (const Region& region : plan.regions) changed = execute_region(*plan.graph, region) || changed;
+  }
   return changed;
 }
 

@@ -9,8 +9,8 @@ namespace {
 class PlanRecomputation : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
-    if (ir::strategy_of(module).recomputation == ir::RecomputationMode::kNone) return false;
     const RecomputationPlan plan(module);
+    if (!plan.is_asked_for()) return false;
     context.count("ops recomputed", plan.operations());
     context.count("stash bytes", plan.stash_bytes());
     context.count("stash bytes with recomputation", plan.stash_bytes_left());

@@ -71,6 +71,7 @@ def native_settings(
         "mean_reduction": mean,
         "running_mean": mean and running,
         "recomputation": options.autoRecomputation.value,
+        "explicit_recomputation": options.explicitRecomputation,
         "stochastic_rounding": options.enableStochasticRounding,
         "half_products": options.partialsTypeMatMuls.lower() == "half",
         "half_convolutions": options.convolutionOptions.get("partialsType", "") == "half",
