@@ -9,6 +9,7 @@
 #include "bindings/core/optimizer_values.h"
 #include "bindings/core/python_values.h"
 #include "bindings/core/records_binding.h"
+#include "executable/machine_operators.h"
 #include "frontends/popart/model_program.h"
 #include "ir/seed_stream.h"
 #include "ir/text/text.h"
@@ -16,6 +17,7 @@
 #include "python/without_lock.h"
 #include "support/error.h"
 #include "support/interruption.h"
+#include "target/system.h"
 
 namespace ipu::bindings {
 namespace {
@@ -171,6 +173,14 @@ py::dict places(const ModelProgram& program) {
   return result;
 }
 
+py::tuple recomputed(const ModelProgram& program) {
+  const auto found = without_gil([&] {
+    return executable::recomputed_operators(
+        *executable::machine_form_of(program.module(), target::attached_system()));
+  });
+  return py::make_tuple(found.marked, found.repeated);
+}
+
 // `cache_folder` "": no cache; `key`: what else decides about the program. `model`: for a device that takes no IPU of the
 // system.
 std::unique_ptr<CoreSession> compile(const ModelProgram& program, const std::string& cache_folder,
@@ -215,6 +225,10 @@ void bind_model_program(py::module_& m) {
       .def_property_readonly("ipus", &ModelProgram::ipus)
       .def("places", &places,
            "first result of an operator -> (virtual graph, pipeline stage, execution phase)")
+      .def(
+          "recomputed", &recomputed,
+          "First results of the operators whose results the machine does not keep for the backward pass, and of "
+          "those of them that it makes again.")
       .def_property_readonly(
           "has_random",
           [](const ModelProgram& p) {

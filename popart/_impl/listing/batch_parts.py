@@ -147,13 +147,18 @@ class _Unrolling:
         made.input[:] = [self._declare(id, part) if id in cut else id for id in node.input]
         made.output[:] = [self._declare(id, part) for id in node.output]
         for id in made.output:
-            self.listing.places[id] = self.listing.places.get(node.output[0], (0, 0, 0))
+            self._stand(id, node)
         return made
+
+    def _stand(self, id: str, like: onnx.NodeProto) -> None:
+        """What makes a tensor stands where an operator of the model does, and is a part of it."""
+        self.listing.places[id] = self.listing.places.get(like.output[0], (0, 0, 0))
+        self.listing.parts[id] = like.output[0]
 
     def _made(self, like: onnx.NodeProto, type_: str, inputs: list[str], output: str, **attributes: Any) -> None:
         import onnx.helper
 
-        self.listing.places[output] = self.listing.places.get(like.output[0], (0, 0, 0))
+        self._stand(output, like)
         node = onnx.helper.make_node(type_, inputs, [output], **attributes)
         node.attribute.extend(
             each for each in like.attribute if each.name in ("__ipu_number", "__pipeline_stage", "__execution_phase")

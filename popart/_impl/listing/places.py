@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from popart._impl.builder.metadata import input_settings
-from popart._impl.enums import RecomputationType, RecomputeType, TileSet
+from popart._impl.enums import RecomputationType, TileSet
 from popart._impl.exceptions import popart_exception
 from popart._impl.listing import op_types
 from popart._impl.listing.records import Listing, Op, attributes_of
 from popart._impl.option_values import is_explicit
 
-_NEVER_AGAIN = {
-    "Init",
-    "HostLoad",
-    "IpuCopy",
-    "RandomNormal",
-    "RandomUniform",
-    "Dropout",
-    "Loop",
-    "If",
-    "Call",
-    "IoTileCopy",
-}
+if TYPE_CHECKING:
+    import onnx
 
 
 def place_backward(listing: Listing) -> None:
@@ -68,35 +58,32 @@ def add_copies(listing: Listing) -> None:
 
 
 def mark_recomputation(listing: Listing) -> None:
-    """Says of each forward op with a path to the loss whether its results are kept."""
-    leads = _leading_to_loss(listing)
-    given = {id(op): _given(op) for op in leads}
-    for op in listing.ops:
-        if op.is_forward and (explicit := _given(op)):
-            op.recompute = RecomputeType(explicit).name
-    mode = listing.options.autoRecomputation
-    for op in leads:
-        if not given[id(op)]:
-            op.recompute = "Checkpoint"
-    free = [
-        op
-        for op in leads
-        if not given[id(op)] and op.type not in _NEVER_AGAIN and not set(op.outputs) & {listing.source.loss}
-    ]
-    if mode is RecomputationType["Standard"]:
-        _standard(listing, leads, free)
-    elif mode is RecomputationType["NormOnly"]:
-        for op in free:
-            op.recompute = "Recompute" if "Normalization" in op.type else "Checkpoint"
-    elif mode is RecomputationType["RecomputeAll"] or mode is RecomputationType["Pipeline"]:
-        behind = _behind_last_checkpoint(leads) if not listing.options.explicitRecomputation else set()
-        last = max((op.place[1] or 0 for op in leads), default=0)
-        is_pipeline = mode is RecomputationType["Pipeline"]
-        for op in free:  # the stages of a pipeline before the last compute what follows a checkpoint again
-            is_last = op.place[1] in (None, last)
-            is_kept = is_last and listing.options.explicitRecomputation if is_pipeline else False
-            is_kept = is_kept or id(op) in behind and (is_last or not is_pipeline)
-            op.recompute = "Checkpoint" if is_kept else "Recompute"
+    """Says of each forward op that leads to the loss, or that says something of it itself, whether the machine keeps its
+    results. Of operators it keeps Standard counts the results alone, not what lies between the ops of one."""
+    leads = {id(op) for op in _leading_to_loss(listing)}
+    shown = [op for op in listing.ops if op.is_forward and (id(op) in leads or _given(op))]
+    if listing.options.autoRecomputation is not RecomputationType["NoRecompute"] or any(map(_given, shown)):
+        listing.marked, listing.repeated = listing.source.program.recomputed()
+    is_standard = listing.options.autoRecomputation is RecomputationType["Standard"]
+    for op in shown:
+        is_inside = is_standard and op.node is not None and set(op.outputs).isdisjoint(op.node.output)
+        is_kept = listing.marked.isdisjoint(_operators(listing, op)) and not is_inside
+        op.recompute = "Checkpoint" if is_kept else "Recompute"
+
+
+def _operators(listing: Listing, op: Op) -> set[str]:
+    """First results of the operators of the model that an op is or calls."""
+    if op.node is None:
+        return set()
+    first = next((id for id in op.node.output if id), "")
+    return {listing.parts.get(first, first)} | set(_inside(op.node))
+
+
+def _inside(node: onnx.NodeProto) -> Iterator[str]:
+    for attribute in node.attribute:
+        for inner in attribute.g.node if attribute.HasField("g") else ():
+            yield next((id for id in inner.output if id), "")
+            yield from _inside(inner)
 
 
 def _given(op: Op) -> int:
@@ -117,47 +104,12 @@ def _leading_to_loss(listing: Listing) -> list[Op]:
     return leads[::-1]
 
 
-def _behind_last_checkpoint(leads: list[Op]) -> set[int]:
-    """Ops that read, over others, a tensor that is said to be kept, and that lead to no further such tensor."""
-    reached: set[str] = set()
-    behind: list[Op] = []
-    for op in leads:
-        is_kept = _given(op) == RecomputeType["Checkpoint"].value
-        if is_kept:
-            behind = [other for other in behind if not set(other.outputs) & set(op.inputs)]
-        if is_kept or reached & set(op.inputs):
-            reached.update(op.outputs)
-            if not is_kept:
-                behind.append(op)
-    return {id(op) for op in behind}
-
-
-def _standard(listing: Listing, leads: list[Op], free: list[Op]) -> None:
-    """Intervals of K, K - 1, … ops, K = 0.75 (sqrt(2 N) - 1); what is live at the smallest point of each is kept."""
-    count = len(leads)
-    last_read: dict[str, int] = {}
-    for i, op in enumerate(leads):
-        last_read.update((id, i) for id in op.inputs)
-    live: dict[str, int] = {}
-    sizes, sets = [], []
-    for i, op in enumerate(leads):
-        live.update((id, math.prod(listing.shape(id))) for id in op.outputs)
-        live = {id: size for id, size in live.items() if last_read.get(id, -1) > i}
-        sizes.append(sum(live.values()))
-        sets.append(set(live))
-    kept: set[str] = set()
-    begin, length = 0, max(1, round(0.75 * (math.sqrt(2 * count) - 1)))
-    while begin < count:
-        end = min(count, begin + length)
-        kept |= sets[min(range(begin, end), key=lambda at: sizes[at])]
-        begin, length = end, max(1, length - 1)
-    for op in free:
-        op.recompute = "Checkpoint" if kept & set(op.outputs) else "Recompute"
-
-
 def clone_recomputed(listing: Listing) -> None:
-    """Explicit recomputation: gradient ops read `<t>__re`, which clones of the recomputed ops make."""
-    makers = {id: op for op in listing.ops if op.is_forward and op.recompute == "Recompute" for id in op.outputs}
+    """Explicit recomputation: gradient ops read `<t>__re`, which clones of the recomputed ops make, of those that the machine
+    repeats and of those that say so themselves."""
+    recomputed = [op for op in listing.ops if op.is_forward and op.recompute == "Recompute"]
+    repeated = [op for op in recomputed if _given(op) or not listing.repeated.isdisjoint(_operators(listing, op))]
+    makers = {id: op for op in repeated for id in op.outputs}
     cloned: set[str] = set()
     ops: list[Op] = []
 
@@ -184,14 +136,14 @@ def clone_recomputed(listing: Listing) -> None:
             ops.append(clone)
         return f"{id}__re" if id in makers else id
 
-    annotated = {id(op.node): op for op in makers.values() if _given(op)}
+    of_node = {id(op.node): op for op in repeated}
     for op in listing.ops:
-        if not op.is_forward and (maker := annotated.get(id(op.node))) is not None:
+        if not op.is_forward and (maker := of_node.get(id(op.node))) is not None:
             again(next(id for id in maker.outputs if id), op)  # also where its gradient reads no result
         if not op.is_forward:
             op.inputs = [again(id, op) for id in op.inputs]
         ops.append(op)
-    for op in makers.values():
+    for op in recomputed:
         op.recompute = "Checkpoint"
     listing.ops = ops
 

@@ -95,6 +95,10 @@ class Listing:
             if id.startswith(GRADIENT):
                 self.graded.add(id.removeprefix(GRADIENT))
         self.places: dict[str, tuple[int, int, int]] = source.program.places()
+        self.parts: dict[str, str] = {}  # of operators of which only parts are listed: first result of both
+        # First results of operators whose results the machine does not keep, and of those of them that it makes again.
+        self.marked: set[str] = set()
+        self.repeated: set[str] = set()
         self.ops: list[Op] = []
         self.tied: set[str] = set()  # products whose right operand a tied gather reads too
         self.counter = 0

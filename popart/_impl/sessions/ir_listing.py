@@ -63,7 +63,11 @@ class IrReading:
             for attribute in node.attribute
         )
         is_written = dump or options.dotChecks or os.environ.get("POPART_DOT_CHECKS")
-        recomputes = options.enablePipelining and options.autoRecomputation is not RecomputationType["NoRecompute"]
+        recomputes = (
+            options.enablePipelining
+            and options.autoRecomputation is not RecomputationType["NoRecompute"]
+            and any(self._tensors[id][2] in ("input", "result") for id in self.dataFlow.anchors() if id != self._loss)
+        )
         if is_written or options.serializedPoprithmsShiftGraphsDir or is_split or recomputes:
             self._listing()
         self._check_restored()
