@@ -8,6 +8,7 @@
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/executor/popart_options.h"
 #include "python/without_lock.h"
+#include "runtime/device_pool.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -38,7 +39,7 @@ py::object anchored(tf::Executor& executor, const std::string& name) {
 
 void recover(const std::string& action) {
   const target::System& system = target::attached_system();
-  emulator::recover(action, system.num_ipus - target::DevicePool::instance().free_count());
+  emulator::recover(action, system.num_ipus - runtime::DevicePool::instance().free_count());
 }
 
 template <typename F>

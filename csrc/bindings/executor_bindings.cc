@@ -7,8 +7,8 @@
 #include "bindings/observation.h"
 #include "bindings/on_session.h"
 #include "frontends/torch/executor/executor.h"
+#include "runtime/device_pool.h"
 #include "support/interruption.h"
-#include "target/system.h"
 
 namespace ipu::bindings {
 namespace {
@@ -40,7 +40,7 @@ Results run(tf::Executor& executor, at::ArrayRef<at::Tensor> inputs) {
 void attach(tf::Executor& executor) {
   auto once = [&] { stoppable([&] { executor.session().attach(); }); };
   auto collect = [] { py::module_::import("gc").attr("collect")(); };
-  if (target::DevicePool::instance().free_count() < executor.session().executable().ipus_reserved) collect();
+  if (runtime::DevicePool::instance().free_count() < executor.session().executable().ipus_reserved) collect();
   try {
     once();
   } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "emulator/faults/faults.h"
+#include "runtime/device_pool.h"
 #include "support/error.h"
 #include "support/log.h"
 
@@ -25,7 +26,7 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
   emulator::add_faults_of_environment();
   emulator::require_usable_system();
   if (request.ipu_model) return;
-  target::DevicePool& pool = target::DevicePool::instance();
+  DevicePool& pool = DevicePool::instance();
   const bool fixed = request.ipu_id >= 0;
   const bool could_have =
       fixed ? request.ipu_id < pool.device_count() : ipus <= target::attached_system().num_ipus;
@@ -56,7 +57,7 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
 
 DeviceLease::~DeviceLease() {
   if (first_ < 0) return;
-  target::DevicePool::instance().release(first_, count_);
+  DevicePool::instance().release(first_, count_);
   if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, fmt::format("Detached from device {}", id_));
 }
 

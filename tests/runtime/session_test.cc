@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/text/text.h"
+#include "runtime/device_pool.h"
 #include "support/error.h"
 #include "tests/thrown.h"
 
@@ -128,7 +129,7 @@ TEST(Session, a_run_after_another_thread_detached_is_an_error_and_gives_no_old_v
 
 TEST(Session, holds_its_ipus_until_it_detaches_or_ends) {
   const int all = target::attached_system().num_ipus;
-  target::DevicePool& pool = target::DevicePool::instance();
+  DevicePool& pool = DevicePool::instance();
   ASSERT_EQ(pool.free_count(), all);
   {
     Session first(compiled(kAddsToItsVariable), {}, {}), second(compiled(kAddsToItsVariable), {}, {});
