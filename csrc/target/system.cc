@@ -13,7 +13,7 @@ namespace {
 // Mk2 and Bow 1472 x 624 KiB (Knowles, Hot Chips 33, 2021). Clocks: Mk1 1.6 GHz (Citadel; the boards measured
 // there), Mk2 1.33 GHz (as the SDK reports; 1.325 GHz physical), Bow 1.85 GHz (Bow product brief): the only
 // thing Bow changes.
-constexpr int kMk1Tiles = 1216, kMk2Tiles = 1472;
+constexpr int kMk1Tiles = 1216, kMk2Tiles = 1472, kSmallTiles = 4;
 constexpr int64_t kMk1Bytes = 256 * 1024, kMk2Bytes = 624 * 1024;
 constexpr double kMk1Clock = 1.6e9, kMk2Clock = 1.33e9, kBowClock = 1.85e9;
 
@@ -50,21 +50,27 @@ const System& attached_system() {
   return find_system(name == nullptr || *name == '\0' ? "pod16" : name);
 }
 
-const System& model_system(bool small) {
+const System* find_model(std::string_view version, bool small) {
   static const std::vector<System> models{
       {"ipu1 model", 1, 64, kMk1Tiles, kMk1Bytes, kMk1Clock},
       {"ipu2 model", 2, 64, kMk2Tiles, kMk2Bytes, kMk2Clock},
       {"ipu21 model", 21, 64, kMk2Tiles, kMk2Bytes, kBowClock},
-      {"small ipu1 model", 1, 64, 4, kMk1Bytes, kMk1Clock},
-      {"small ipu2 model", 2, 64, 4, kMk2Bytes, kMk2Clock},
-      {"small ipu21 model", 21, 64, 4, kMk2Bytes, kBowClock},
+      {"small ipu1 model", 1, 64, kSmallTiles, kMk1Bytes, kMk1Clock},
+      {"small ipu2 model", 2, 64, kSmallTiles, kMk2Bytes, kMk2Clock},
+      {"small ipu21 model", 21, 64, kSmallTiles, kMk2Bytes, kBowClock},
   };
-  const char* text = std::getenv("POPTORCH_IPU_MODEL_VERSION");
-  const std::string version = text == nullptr || *text == '\0' ? "ipu2" : text;
   const size_t first = small ? 3 : 0;
-  if (version == "ipu1") return models[first];
-  if (version == "ipu2" || version.starts_with("ipu:")) return models[first + 1];
-  if (version == "ipu21") return models[first + 2];
+  if (version == "ipu1") return &models[first];
+  if (version == "ipu2") return &models[first + 1];
+  if (version == "ipu21") return &models[first + 2];
+  return nullptr;
+}
+
+const System& model_system(bool small) {
+  const char* text = std::getenv("POPTORCH_IPU_MODEL_VERSION");
+  const std::string_view version = text == nullptr || *text == '\0' ? "ipu2" : text;
+  const System* model = find_model(version.starts_with("ipu:") ? "ipu2" : version, small);
+  if (model != nullptr) return *model;
   throw Error(ErrorCode::kEnvironment,
               fmt::format("invalid environment variable: POPTORCH_IPU_MODEL_VERSION is '{}', "
                           "expected ipu1, ipu2 or ipu21",

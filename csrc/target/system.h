@@ -15,6 +15,9 @@ struct System {
   int tiles_per_ipu = 1472;
   int64_t bytes_per_tile = 638'976;
   double clock_hz = 1.33e9;
+  int workers_per_tile = 6;
+
+  int64_t bytes_per_ipu() const { return tiles_per_ipu * bytes_per_tile; }
 };
 
 // "pod4", "pod16", "pod64", "bow-pod16", "mk1-16"; Error(kEnvironment) listing the names otherwise.
@@ -23,8 +26,10 @@ std::vector<std::string> system_names();
 // What POPTORCH_EMULATED_SYSTEM says (default pod16), read at each call.
 const System& attached_system();
 
-// The software model of an IPU: architecture from POPTORCH_IPU_MODEL_VERSION ("ipu1", "ipu2",
-// "ipu21"; default ipu2), 4 tiles when `small`. Error(kEnvironment) listing the versions.
+// The software model of an IPU of that architecture, "ipu1", "ipu2" or "ipu21", 4 tiles when `small`; nullptr: there is
+// none of that name.
+const System* find_model(std::string_view version, bool small);
+// The one that POPTORCH_IPU_MODEL_VERSION says (default ipu2). Error(kEnvironment) listing the versions.
 const System& model_system(bool small);
 
 }  // namespace ipu::target

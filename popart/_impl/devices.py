@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import time
@@ -19,8 +20,7 @@ from popart._impl.enums import (
 from popart._impl.exceptions import popart_exception, popart_runtime_error, poplar_exception
 
 _ids = itertools.count()
-_TILES = {"ipu1": 1216, "ipu2": 1472, "ipu21": 1472}
-_WORKERS = 6
+_VERSIONS = ("ipu1", "ipu2", "ipu21")
 _ALWAYS, _ON_DEMAND, _NEVER = DeviceConnectionType
 # IPUs and version of each named system.
 SYSTEMS = {
@@ -46,6 +46,15 @@ def system_ipus() -> int:
     from ipu_core import _native
 
     return int(_native.system_ipus())
+
+
+@functools.cache
+def machine(version: str) -> dict[str, int]:
+    """`tiles`, `bytes_per_tile` and `workers_per_tile` of an IPU; a version that is not known is like "ipu2"."""
+    from ipu_core import _native
+
+    numbers: dict[str, int] = _native.machine(version if version in _VERSIONS else "ipu2")
+    return numbers
 
 
 class DeviceInfo:
@@ -86,8 +95,13 @@ class DeviceInfo:
     tilesPerIPU = property(lambda self: self._tiles)
     tilesPerIpu = property(lambda self: self._tiles)
     isAttached = property(lambda self: self._attached)
-    numWorkerContexts = property(lambda self: _WORKERS)
+    numWorkerContexts = property(lambda self: machine(self._ipu_version)["workers_per_tile"])
     syncPattern = property(lambda self: self._pattern)
+
+    @property
+    def bytes_per_ipu(self) -> int:
+        """The memory of the tiles of one IPU."""
+        return self._tiles * machine(self._ipu_version)["bytes_per_tile"]
 
     @property
     def driverIds(self) -> list[int]:
@@ -337,13 +351,14 @@ class DeviceManager:
 
     @staticmethod
     def _offline(ipus: int, tiles: int, version: str) -> DeviceInfo:
-        if version not in _TILES:
-            raise popart_exception(f"no IPU has the version '{version}'; there are {', '.join(_TILES)}")
-        return DeviceInfo(DeviceType.OfflineIpu, _NEVER, ipus, tiles or _TILES[version], "<offline-ipu>", version, id=0)
+        if version not in _VERSIONS:
+            raise popart_exception(f"no IPU has the version '{version}'; there are {', '.join(_VERSIONS)}")
+        tiles = tiles or machine(version)["tiles"]
+        return DeviceInfo(DeviceType.OfflineIpu, _NEVER, ipus, tiles, "<offline-ipu>", version, id=0)
 
     @staticmethod
     def _hardware(ipus: int, tiles: int, pattern: SyncPattern, connection: Any, id: int, first_ipu: int) -> DeviceInfo:
-        tiles = tiles or _TILES["ipu2"]
+        tiles = tiles or machine("ipu2")["tiles"]
         timeout = DeviceManager._attach_timeout
         return DeviceInfo(
             DeviceType.Ipu, connection, ipus, tiles, "ipu2", "ipu2", pattern, id, first_ipu, attach_timeout=timeout
@@ -352,7 +367,7 @@ class DeviceManager:
 
 def _tiles(count: str, version: str) -> int:
     """0: all tiles of an IPU."""
-    return int(count) or _TILES.get(version, _TILES["ipu2"])
+    return int(count) or machine(version)["tiles"]
 
 
 def _sizes_below(count: int) -> list[int]:

@@ -231,6 +231,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "run_passes": (TEXT, "f", ["inline"]),
     "kinds": (),
     "system_ipus": (),
+    "machine": ("ipu2",),
 }
 
 calls = 0

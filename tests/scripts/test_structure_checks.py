@@ -60,6 +60,16 @@ def test_fmt_where_torch_headers_may_meet_it_is_refused(tree, file):
     assert result.returncode != 0 and "torch has a version of its own" in result.stdout
 
 
+@pytest.mark.parametrize("file", ["csrc/ir/a.cc", "popart/_impl/a.py"])
+@pytest.mark.parametrize("text", ["tiles = 1472", "bytes = 624 * 1024", "clock = 1.33e9"])
+def test_numbers_of_machines_elsewhere_than_in_target_are_refused(tree, file, text):
+    (tree / file).parent.mkdir(parents=True, exist_ok=True)
+    (tree / file).write_text(f"{text};\n")
+    result = run("check_layers.py", tree)
+    assert result.returncode != 0 and f"{file}:1: {text}" in result.stdout
+    assert "numbers of machines belong in csrc/target" in result.stdout
+
+
 def test_folder_that_is_no_room_is_refused(tree):
     (tree / "csrc" / "attic").mkdir()
     (tree / "csrc" / "attic" / "a.cc").write_text("\n")

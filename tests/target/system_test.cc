@@ -46,5 +46,12 @@ TEST_F(EmulatedSystem, an_unknown_name_is_refused_with_the_known_ones) {
   EXPECT_EQ(system_names().size(), 5u);
 }
 
+TEST(SystemModel, IsOfTheArchitectureThatIsNamed) {
+  EXPECT_EQ(find_model("ipu1", false)->bytes_per_ipu(), int64_t{1216} * 256 * 1024);
+  EXPECT_EQ(find_model("ipu2", false)->bytes_per_ipu(), int64_t{1472} * 638'976);
+  EXPECT_EQ(find_model("ipu21", true)->bytes_per_ipu(), int64_t{4} * 638'976);
+  EXPECT_EQ(find_model("ipu3", false), nullptr);
+}
+
 }  // namespace
 }  // namespace ipu::target

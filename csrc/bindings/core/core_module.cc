@@ -34,6 +34,7 @@ namespace ipu::bindings {
 namespace {
 
 namespace py = pybind11;
+using pybind11::literals::operator""_a;
 using python::interrupted;
 using python::without_gil;
 using runtime::Session;
@@ -66,6 +67,13 @@ void set_job(CoreSession& session, int first_replica, py::object exchange) {
       throw Error(ErrorCode::kExecution, "exchange between processes failed");
     }
   });
+}
+
+std::optional<py::dict> machine(const std::string& version) {
+  const target::System* model = target::find_model(version, false);
+  if (model == nullptr) return std::nullopt;
+  return py::dict("tiles"_a = model->tiles_per_ipu, "bytes_per_tile"_a = model->bytes_per_tile,
+                  "workers_per_tile"_a = model->workers_per_tile);
 }
 
 std::unique_ptr<CoreSession> compile(const std::string& text, const std::string& source, int replicas,
@@ -199,6 +207,10 @@ PYBIND11_MODULE(_native, m) {
   m.def("model_text", [](const py::dict& model, const py::dict& program) {
     return ir::print(*program_of_records(model, program).module);
   });
+  m.def(
+      "machine", &machine, py::arg("version"),
+      "An IPU of that architecture (\"ipu2\") in numbers: {\"tiles\", \"bytes_per_tile\", \"workers_per_tile\"}; None: there "
+      "is none of that name.");
   m.def(
       "system_ipus", [] { return target::attached_system().num_ipus; },
       "IPUs of the system that is attached to this process.");

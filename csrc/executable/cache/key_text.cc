@@ -24,7 +24,8 @@ IPU_FIELDS(executable::CompileOptions, field("pipeline", &T::pipeline), field("r
            field("most_ipus", &T::most_ipus), field("verify", &T::verify), field("host", &T::host));
 IPU_FIELDS(target::System, field("name", &T::name), field("ipu_version", &T::ipu_version),
            field("num_ipus", &T::num_ipus), field("tiles_per_ipu", &T::tiles_per_ipu),
-           field("bytes_per_tile", &T::bytes_per_tile), field("clock_hz", &T::clock_hz));
+           field("bytes_per_tile", &T::bytes_per_tile), field("clock_hz", &T::clock_hz),
+           field("workers_per_tile", &T::workers_per_tile));
 
 }  // namespace ipu
 

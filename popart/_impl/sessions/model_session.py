@@ -52,8 +52,6 @@ from popart._impl.tensor_info import TensorInfo
 FORWARD_PROGRAM, _FORWARD = "implicitPipeliningFwdOnly", "createImplicitPipeliningFwdOnlyProgram"
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 _FINAL_SCALE = "finalLossScale"
-_BYTES_PER_TILE = {"ipu1": 256 * 1024}
-_BYTES_PER_TILE_IPU2 = 624 * 1024
 
 
 def _scalar_type(id: str) -> numpy.dtype:
@@ -284,7 +282,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         if self._device.type is DeviceType.Cpu:
             return
         device = self._device
-        room = device.tilesPerIPU * _BYTES_PER_TILE.get(device.ipuVersion, _BYTES_PER_TILE_IPU2)
+        room = device.bytes_per_ipu
         for ipu, (_, peak, variables) in enumerate(native.memory()):
             if peak + variables > room:
                 report, profile = "", ""
