@@ -28,7 +28,7 @@ namespace {
 
 // Apart from the seeds of random ops, which number replicas, iterations and micro-batches from 0.
 constexpr double kSeedOfRounding = -1;
-constexpr int64_t kMaxResults = 16;  // of an op: streams of different ops are apart
+constexpr int64_t kStreamsPerOp = 16;  // of an op: streams of different ops are apart
 
 class RoundAtRandom : public Pass {
  public:
@@ -142,7 +142,7 @@ class RoundAtRandom : public Pass {
         IPU_CHECK(result->type().dtype == DType::kF32,
                   fmt::format("'{}' of f32 operands gives {}", op.kind(), ir::to_string(result->type())));
         result = ops::build(builder, "stochastic_round", {result, seed},
-                            {{"stream_id", number * kMaxResults + i}});
+                            {{"stream_id", number * kStreamsPerOp + i}});
       }
       IPU_CHECK(result->type() == type,
                 fmt::format("'{}' computed in f32 gives {} where it gave {}", op.kind(),

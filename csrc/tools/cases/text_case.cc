@@ -7,6 +7,7 @@
 #include "ir/text/text.h"
 #include "ops/verify.h"
 #include "passes/popart_patterns.h"
+#include "report/program_report.h"
 #include "support/error.h"
 #include "tools/cases/run_script.h"
 
@@ -83,12 +84,14 @@ std::vector<Directive> directives_of(std::string_view text) {
   return list;
 }
 
-std::optional<std::vector<std::string>> run_line(std::string_view text) {
+// What a case's RUN line says; a case without text.
+std::optional<TextCase> run_line(std::string_view text) {
   for (std::string_view line : lines_of(text)) {
+    if (line.find("// RUN: ipu-report") != std::string_view::npos) return TextCase{.is_report = true};
     size_t at = line.find("// RUN: ipu-opt ");
     if (at != std::string_view::npos) {
       std::string_view options = trimmed(line.substr(at + 16));
-      return steps_of(options.substr(0, options.find(' ')));
+      return TextCase{.steps = steps_of(options.substr(0, options.find(' ')))};
     }
   }
   return std::nullopt;
@@ -167,16 +170,15 @@ std::vector<std::string> steps_of(std::string_view option) {
 
 std::vector<TextCase> split_cases(std::string_view text, std::string_view source_name) {
   std::vector<TextCase> cases;
-  std::optional<std::vector<std::string>> common = std::nullopt;
+  std::optional<TextCase> common = std::nullopt;
   std::string piece;
   auto finish = [&] {
-    TextCase test;
-    std::optional<std::vector<std::string>> own = run_line(piece);
+    const std::optional<TextCase> own = run_line(piece);
     if (cases.empty()) common = own;
     if (!own && !common)
       throw Error(ErrorCode::kParse,
                   fmt::format("parse error: {} has no line '// RUN: ipu-opt --passes=...'.", source_name));
-    test.steps = own ? *own : *common;
+    TextCase test = own ? *own : *common;
     test.name = fmt::format("case {}", cases.size() + 1);
     for (std::string_view line : lines_of(piece)) {
       line = trimmed(line);
@@ -264,7 +266,7 @@ CaseResult run_case(const TextCase& test, const PassContext& context) {
       result.failure = run_step(*module, step.name, context);
       if (!result.failure.empty()) return result;
     }
-    result.output = ir::print(*module);
+    result.output = test.is_report ? report::to_text(report::describe(*module), 0) : ir::print(*module);
     result.failure = played(script, *module, "After the passes, ");
     if (!result.failure.empty()) {
       result.failure += " The result:\n" + indented(result.output);

@@ -2,6 +2,7 @@
 // IR whose comments say what must come out (CONTRIBUTING.md, "add a pass"). Used by `ipu-opt --test`.
 //
 //   // RUN: ipu-opt --passes=cse,dce   in a file's first case: for all cases; in another one: for that case
+//   // RUN: ipu-report                  what comes out is the report of the case as it stands
 //   // CHECK: text         somewhere after the last match
 //   // CHECK-NEXT: text    on the line after the last match
 //   // CHECK-SAME: text    after the last match, on its line
@@ -24,13 +25,14 @@ namespace ipu::cases {
 using passes::PassContext;
 
 struct TextCase {
-  std::string name;  // of the first graph; "case 3" without one
-  std::vector<std::string> steps;
-  std::string text;
+  std::string name = {};  // of the first graph; "case 3" without one
+  std::vector<std::string> steps = {};
+  bool is_report = false;  // and no steps
+  std::string text = {};
 };
 
 struct CaseResult {
-  std::string output;   // the module after the passes
+  std::string output;   // the module after the passes, or its report
   std::string failure;  // empty: as expected
 };
 
