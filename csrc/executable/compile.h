@@ -37,9 +37,9 @@ struct Executable {
   int ipu_version = 0;  // of the machine it was compiled for; 0: no matter, it uses none
   bool from_cache = false;
 
-  // Returns the text of the machine form; "" without a program. Throws Error(kFileVersion) if the executable was loaded
-  // from a file without it.
-  const std::string& machine_text() const;
+  // Throws Error(kFileVersion) if the executable was loaded from a file without it.
+  const MachineForm& machine() const;
+  const std::string& machine_text() const;  // of machine(); "" without a program
 };
 
 // Error(kIpuCountNotPowerOfTwo) when so many IPUs of each replica cannot be reserved.

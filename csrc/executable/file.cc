@@ -40,6 +40,8 @@ IPU_FIELDS(executable::Summary, field("statistics", &T::statistics),
            field("ipus_per_replica", &T::ipus_per_replica), field("ipus_reserved", &T::ipus_reserved),
            field("compile_seconds", &T::compile_seconds), field("has_program", &T::has_program),
            field("ipu_version", &T::ipu_version));
+IPU_FIELDS(report::IpuMemory, field("ipu", &T::ipu), field("variables", &T::variables),
+           field("constants", &T::constants), field("rings", &T::rings), field("values", &T::values));
 }  // namespace ipu
 
 namespace ipu::executable {
@@ -136,6 +138,16 @@ T read_section(const Container& container, const std::string& section) {
   return result;
 }
 
+// What the machine form says of tile memory; nothing where an earlier version wrote the file.
+std::vector<report::IpuMemory> read_memory(const Container& container) {
+  if (!container.has("memory")) return {};
+  auto memory = read_section<std::vector<report::IpuMemory>>(container, "memory");
+  for (const report::IpuMemory& of : memory)
+    for (const int64_t number : {int64_t{of.ipu}, of.variables, of.constants, of.rings, of.values})
+      if (number < 0 || number > kMaxSize) container.corrupt("memory: a size is out of range");
+  return memory;
+}
+
 // The engine's own arithmetic: bytes of `items` elements of a stream in host memory, as many as a run moves.
 bool fits(int64_t items, const program::HostElements& elements, const program::Stream& stream,
           const Shape& shape, const std::string& dtype) {
@@ -163,7 +175,10 @@ void add_executable(ContainerWriter& writer, const Executable& executable, const
   if (executable.program != nullptr) writer.add_section("program", fields.value(*executable.program).dump());
   writer.add_section("signature", fields.value(signature).dump());
   writer.add_section("ir", executable.ir_text);
-  if (executable.machine_form != nullptr) writer.add_section("machine", executable.machine_form->text());
+  if (executable.machine_form != nullptr) {
+    writer.add_section("machine", executable.machine_form->text());
+    writer.add_section("memory", fields.value(executable.machine_form->memory()).dump());
+  }
 }
 
 Executable read_executable(const Container& container) {
@@ -180,7 +195,8 @@ Executable read_executable(const Container& container) {
   if (container.has("machine")) {
     std::string text(container.section("machine"));
     if (!is_utf8(text)) container.corrupt("machine: not a text in UTF-8");
-    result.machine_form = std::make_shared<const MachineForm>(std::move(text));
+    result.machine_form =
+        std::make_shared<const MachineForm>(std::move(text), read_memory(container), container.source());
   }
   if (!summary.has_program) return result;
   auto program = read_section<program::Program>(container, "program");

@@ -90,9 +90,8 @@ Step step_of(std::string_view text);
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
                         Verify verify);
 const std::map<std::string, std::vector<std::string>>& named_pipelines();  // "default", ...
-// What `fork` became by its pipeline, the machine form of a module for one; `fork` stays as it is.
-std::unique_ptr<ir::Module> run_fork(std::string_view name, const ir::Module& fork,
-                                     const PassContext& context, Verify verify);
+// Takes a fork along its pipeline: the fork "machine" to the machine form.
+void run_fork(std::string_view name, ir::Module& fork, const PassContext& context, Verify verify);
 
 // Writes the module if IPU_DUMP asks for `moment` ("before:lower"); for steps that are not passes.
 void dump(const ir::Module& module, std::string_view moment);

@@ -181,17 +181,14 @@ Step step_of(std::string_view text) {
   return {Step::Kind::kPass, std::string(text.substr(0, at)), std::string(text.substr(at + kIf.size()))};
 }
 
-std::unique_ptr<ir::Module> run_fork(std::string_view name, const ir::Module& fork,
-                                     const PassContext& context, Verify verify) {
+void run_fork(std::string_view name, ir::Module& fork, const PassContext& context, Verify verify) {
   auto pipeline = kPipelines.find(std::string(name));
   IPU_CHECK(pipeline != kPipelines.end(), fmt::format("fork to an unknown pipeline '{}'", name));
-  std::unique_ptr<ir::Module> module = fork.clone();
   Statistics own;
   PassContext inner;  // it sees nothing of the host
   inner.system = context.system;
   inner.statistics = &own;
-  run_pipeline(*module, pipeline->second, inner, verify);
-  return module;
+  run_pipeline(fork, pipeline->second, inner, verify);
 }
 
 Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& steps, const PassContext& context,
@@ -211,7 +208,7 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
     }
     if (step.kind == Step::Kind::kFork) {
       if (context.forks != nullptr) (*context.forks)[step.name] = module.clone();
-      if (!dumps_wanted().empty()) run_fork(step.name, module, context, verify);
+      if (!dumps_wanted().empty()) run_fork(step.name, *module.clone(), context, verify);
       continue;
     }
     if (!step.only_if.empty() && !has_changed[step.only_if]) continue;

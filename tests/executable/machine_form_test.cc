@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <optional>
 
 #include "executable/file.h"
 #include "lowering/lower.h"
 #include "ops/verify.h"
+#include "tests/executable/sample_file.h"
 #include "tests/executable/step_samples.h"
 #include "tests/lowering/oracle.h"
 #include "tests/support/scoped_variable.h"
@@ -27,6 +29,13 @@ const std::vector<Case> kSteps = {
     {.convolutions = true, .stages = 2, .accumulation = 4, .recomputation = RecomputationMode::kPipeline}};
 
 Executable compiled_step(const Case& c) { return compile_case(*make_step(c), c); }
+
+std::vector<std::byte> file_of(const Executable& executable) {
+  const Signature none;
+  ContainerWriter writer;
+  add_executable(writer, executable, none);
+  return writer.bytes();
+}
 
 TEST(MachineForm, DoesNotDependOnTheHost) {
   for (const Case& c : kSteps) {
@@ -107,7 +116,8 @@ TEST(MachineForm, GivesTheNumbersOfTheStepAsBuilt) {
                  ", training " + std::to_string(c.training));
     const std::unique_ptr<ir::Module> before = make_step(c);
     const Executable executable = compiled_step(c);
-    const std::unique_ptr<ir::Module> machine = executable.machine_form->module();
+    EXPECT_EQ(&executable.machine().module(), &executable.machine().module());  // made once
+    const std::unique_ptr<ir::Module> machine = executable.machine().module().clone();
     EXPECT_EQ(print_for_reading(*machine), executable.machine_text());
     ops::verify(*machine, ir::Form::kFunctional);
     passes::run_pipeline(*machine, {"decompose"}, {}, passes::Verify::kEachPass);
@@ -118,14 +128,54 @@ TEST(MachineForm, GivesTheNumbersOfTheStepAsBuilt) {
 }
 
 TEST(MachineForm, StaysWithTheExecutableInAFile) {
-  const Executable executable = compiled_step(kSteps[1]);
-  const Signature none;
-  ContainerWriter writer;
-  add_executable(writer, executable, none);
-  const std::vector<std::byte> bytes = writer.bytes();
-  const Executable read = read_executable(Container::parse(bytes, "file"));
-  EXPECT_EQ(read.machine_text(), executable.machine_text());
-  EXPECT_EQ(read.machine_form->module(), nullptr);  // a file has the text alone
+  for (const Case& c : kSteps) {
+    const Executable executable = compiled_step(c);
+    const std::vector<std::byte> bytes = file_of(executable);
+    const Executable read = read_executable(Container::parse(bytes, "file"));
+    EXPECT_EQ(read.machine_text(), executable.machine_text());
+    EXPECT_EQ(print_for_reading(read.machine().module()), executable.machine_text());
+    EXPECT_EQ(read.machine().memory(), executable.machine().memory());
+    EXPECT_EQ(report::tile_memory(read.machine().module()), executable.machine().memory());
+  }
+}
+
+// A large constant is known by its hash alone, in the text and in what is read back from it.
+TEST(MachineForm, ReadsBackWithoutLargeConstants) {
+  const Case c{.training = false};
+  Network n(c);
+  std::vector<float> table(300);
+  std::iota(table.begin(), table.end(), 0.0F);
+  Value* constant = n.builder().constant(ir::make_constant(DType::kF32, {300}, table.data()));
+  n.output("sum", n.op("add", {n.input("x", {300}), constant}));
+  std::unique_ptr<ir::Module> module = n.finish(nullptr);
+  const Executable executable = compile_case(*module, c);
+  const Executable read = read_executable(Container::parse(file_of(executable), "file"));
+  EXPECT_NE(read.machine_text().find("dense<f32[300]: #"), std::string::npos);
+  bool found = false;
+  for (const auto& graph : read.machine().module().graphs())
+    for (const auto& op : graph->ops())
+      if (op->is(ir::kind::kConstant) && op->result()->type().shape == Shape{300})
+        found = op->attributes.text("value").starts_with("#");
+  EXPECT_TRUE(found);
+  EXPECT_EQ(read.machine().memory()[0].constants, 1200);
+}
+
+TEST(MachineForm, OfADamagedFileIsRefusedWhenItIsAskedFor) {
+  const Executable executable = compiled_step({});
+  const Container container = Container::parse(file_of(executable), "file");
+  auto with = [&](const std::string& section, const std::string& text) {
+    return message_of([&] {
+      read_executable(Container::parse(resealed(container, section, text), "file")).machine().module();
+    });
+  };
+  EXPECT_EQ(
+      with("machine", "grph"),
+      "corrupt file [IPU-E501]: file: the machine form: parse error [IPU-E203]: machine:1:1: expected 'graph', "
+      "'module', 'variable', 'stream', 'ring', 'remote_buffer' or 'entry' and found 'grph'. grph ^.");
+  EXPECT_NE(with("machine", "graph @a() -> () { call() {callee=@a} return }").find("corrupt file"),
+            std::string::npos);
+  EXPECT_EQ(with("memory", R"([{"ipu":1,"values":-1}])"),
+            "corrupt file [IPU-E501]: file: memory: a size is out of range.");
 }
 
 TEST(MachineForm, IsMissingInAFileThatDoesNotHaveIt) {

@@ -165,15 +165,15 @@ TEST(RandomStep, OptimizedProgramsGiveTheNumbersOfTheStepAsBuilt) {
       context.forks = &forks;
       passes::run_pipeline(optimized.module, passes::named_pipelines().at("default"), context,
                            passes::Verify::kEachPass);
-      const std::unique_ptr<ir::Module> machine =
-          passes::run_fork("machine", *forks.at("machine"), context, passes::Verify::kEachPass);
+      ir::Module* const machine = forks.at("machine").get();
+      passes::run_fork("machine", *machine, context, passes::Verify::kEachPass);
       for (const ir::Module* made : {&std::as_const(optimized.module), &std::as_const(*machine)}) {
         const Results results = run(*made, optimized.options, seed);
         for (const auto& [name, values] : expected) {
           ASSERT_EQ(results.at(name).size(), values.size()) << name;
           for (size_t i = 0; i < values.size(); ++i)
             ASSERT_NEAR(results.at(name)[i], values[i], 1e-7 * (1 + std::abs(values[i])))
-                << name << " " << i << (made == machine.get() ? " of the machine form\n" : "\n")
+                << name << " " << i << (made == machine ? " of the machine form\n" : "\n")
                 << ir::print(*made);
         }
       }

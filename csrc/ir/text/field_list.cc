@@ -134,6 +134,8 @@ T FieldList::take(std::string_view name, T fallback) {
   const Attribute* value = find(name);
   if (value == nullptr) return fallback;
   const T* typed = std::get_if<T>(value);
+  if constexpr (std::is_same_v<T, ConstantPtr>)
+    if (lexer_->takes_hashes() && std::holds_alternative<std::string>(*value)) typed = &fallback;
   if constexpr (std::is_same_v<T, double>) {
     if (const auto* whole = std::get_if<int64_t>(value)) {
       fallback = static_cast<double>(*whole);

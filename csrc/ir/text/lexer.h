@@ -32,9 +32,11 @@ struct Token {
 
 class Lexer {
  public:
-  Lexer(std::string_view text, std::string_view source_name) : text_(text), source_name_(source_name) {
+  Lexer(std::string_view text, std::string_view source_name, bool takes_hashes = false)
+      : text_(text), source_name_(source_name), takes_hashes_(takes_hashes) {
     advance();
   }
+  bool takes_hashes() const { return takes_hashes_; }  // in place of constants (ParseOptions)
 
   const Token& peek() const { return token_; }
   Token take();
@@ -65,6 +67,7 @@ class Lexer {
   char at(size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
 
   std::string_view text_, source_name_;
+  bool takes_hashes_;
   size_t at_ = 0;
   Token token_;
 };

@@ -262,7 +262,7 @@ Shape parse_shape(Lexer& lexer, DType dtype) {
   return shape;
 }
 
-ConstantPtr parse_dense(Lexer& lexer) {
+Attribute parse_dense(Lexer& lexer) {
   lexer.expect("<");
   auto data = std::make_shared<ConstantData>();
   Token name = lexer.expect(TokenKind::kIdentifier, "a dtype");
@@ -273,6 +273,11 @@ ConstantPtr parse_dense(Lexer& lexer) {
   lexer.expect(":");
   int64_t count = element_count(data->shape), width = size_in_bytes(*dtype);
   Token first = lexer.peek();
+  if (first.kind == TokenKind::kLabel && lexer.takes_hashes()) {
+    lexer.take();
+    lexer.expect(">");
+    return std::string(first.text);
+  }
   if (first.kind == TokenKind::kLabel) {
     lexer.fail(first, "this constant was printed as a hash only; print it with all elements to read it back");
   } else if (first.kind == TokenKind::kString) {
@@ -301,7 +306,7 @@ ConstantPtr parse_dense(Lexer& lexer) {
     data->bytes.resize(static_cast<size_t>(count * width));
   }
   lexer.expect(">");
-  return data;
+  return ConstantPtr(std::move(data));
 }
 
 }  // namespace ipu::ir

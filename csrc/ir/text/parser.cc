@@ -16,8 +16,8 @@ namespace {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view source_name)
-      : lexer_(text, source_name), module_(new Module) {}
+  Parser(std::string_view text, std::string_view source_name, const ParseOptions& options)
+      : lexer_(text, source_name, options.hashed_constants), module_(new Module) {}
 
   std::unique_ptr<Module> run() {
     while (lexer_.peek().kind != TokenKind::kEnd) {
@@ -398,8 +398,9 @@ class Parser {
 
 }  // namespace
 
-std::unique_ptr<Module> parse(std::string_view text, std::string_view source_name) {
-  return Parser(text, source_name).run();
+std::unique_ptr<Module> parse(std::string_view text, std::string_view source_name,
+                              const ParseOptions& options) {
+  return Parser(text, source_name, options).run();
 }
 
 }  // namespace ipu::ir

@@ -1,0 +1,55 @@
+"""`ipu-report` reads executables and texts; both say the same of one program."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from ipu_core import _native
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEXT = """
+variable @w: f32[4,4] {ipu=0}
+stream @x: f32[4,4] {ipu=0}
+stream @y: f32[4,4] {direction="device_to_host", ipu=0}
+entry main = @main
+graph @main() -> () {
+  %w = variable.read() {variable=@w} : f32[4,4]
+  %x = host_load() {stream=@x | ipu=0} : f32[4,4]
+  %h = matmul(%x, %w) {| ipu=0} : f32[4,4] loc("model.py":4, "fc")
+  host_store(%h) {stream=@y | ipu=0}
+  return
+}
+"""
+
+
+def report(*arguments, text=""):
+    built = sorted(ROOT.glob("build/*/ipu-report"), key=lambda path: path.stat().st_mtime)
+    tool = pathlib.Path(os.environ["IPU_OPT"]).with_name("ipu-report") if "IPU_OPT" in os.environ else built[-1]
+    return subprocess.run([tool, *map(str, arguments)], input=text, capture_output=True, text=True, check=False)
+
+
+def test_an_executable_and_its_machine_form_give_one_report(tmp_path):
+    session = _native.compile(TEXT, "test", 1, 1)
+    _native.save_executable(session, str(tmp_path / "program"), {}, {})
+    of_file = report(tmp_path / "program")
+    assert of_file.returncode == 0, of_file.stderr
+    assert "IPU 0: 192 of 940,572,672: 64 of variables" in of_file.stdout
+    assert "w: f32[4,4], parameter, IPU 0, 64 bytes" in of_file.stdout
+    assert "1 matmul: model.py:4 (1)" in of_file.stdout
+    assert report("-", text=session.machine_text()).stdout == of_file.stdout
+    assert "of 318,767,104:" in report("--system", "mk1-16", tmp_path / "program").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["missing.ir"], "cannot read file [IPU-E504]: missing.ir: "),
+        (["-", "--system", "pod8"], "unknown system 'pod8' [IPU-E503]: known are bow-pod16"),
+        (["-"], "parse error [IPU-E203]: -:1:1: expected 'graph'"),
+    ],
+)
+def test_what_it_cannot_report_on_is_named(arguments, message):
+    run = report(*arguments, text="" if "--system" in arguments else "grph")
+    assert run.returncode == 1 and run.stdout == "" and run.stderr.startswith(message)
