@@ -219,6 +219,7 @@ SESSION: dict[str, tuple[Any, ...]] = {
     "set_job": (0, None),
     "set_optimizer": ({},),
     "memory": (),
+    "report": (0,),
     "cycles": (0,),
     "program_text": (),
 }

@@ -38,7 +38,7 @@ def test_an_executable_and_its_machine_form_give_one_report(tmp_path):
     assert "IPU 0: 192 of 940,572,672: 64 of variables" in of_file.stdout
     assert "w: f32[4,4], parameter, IPU 0, 64 bytes" in of_file.stdout
     assert "1 matmul: model.py:4 (1)" in of_file.stdout
-    assert report("-", text=session.machine_text()).stdout == of_file.stdout
+    assert report("-", text=session.machine_text()).stdout == of_file.stdout == session.report(1472 * 638976)
     assert "of 318,767,104:" in report("--system", "mk1-16", tmp_path / "program").stdout
 
 

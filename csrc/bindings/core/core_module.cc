@@ -24,6 +24,7 @@
 #include "python/interpreter_lock.h"
 #include "python/wait_lock.h"
 #include "python/without_lock.h"
+#include "report/program_report.h"
 #include "runtime/session.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -67,6 +68,16 @@ void set_job(CoreSession& session, int first_replica, py::object exchange) {
       throw Error(ErrorCode::kExecution, "exchange between processes failed");
     }
   });
+}
+
+std::vector<py::dict> tile_memory(CoreSession& session) {
+  const std::vector<report::IpuMemory> memory =
+      without_gil([&] { return session.session().executable().machine().memory(); });
+  std::vector<py::dict> ipus;
+  for (const report::IpuMemory& of : memory)
+    ipus.push_back(py::dict("ipu"_a = of.ipu, "variables"_a = of.variables, "constants"_a = of.constants,
+                            "rings"_a = of.rings, "values"_a = of.values, "total"_a = of.total()));
+  return ipus;
 }
 
 std::optional<py::dict> machine(const std::string& version) {
@@ -139,8 +150,19 @@ PYBIND11_MODULE(_native, m) {
           py::arg("ipu") = std::nullopt,
           "Host time of the last run in cycles of the device's clock; `ipu`: until that IPU of the first "
           "replica was done.")
-      .def("memory", &CoreSession::memory,
-           "Of each IPU of a replica, bytes: (of its arena, alive at the peak, of variables on the chip).")
+      .def(
+          "memory", &tile_memory,
+          "Of each IPU of a replica that the machine form uses: {\"ipu\", and bytes of \"variables\", \"constants\", "
+          "\"rings\", \"values\" alive at the peak, and the \"total\"}.")
+      .def(
+          "report",
+          [](CoreSession& s, int64_t bytes_per_ipu) {
+            return without_gil([&] {
+              return report::to_text(report::describe(s.session().executable().machine().module()),
+                                     bytes_per_ipu);
+            });
+          },
+          py::arg("bytes_per_ipu"), "What the machine form says of the program, as text.")
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",
            "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "

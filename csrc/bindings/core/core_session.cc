@@ -167,18 +167,6 @@ py::dict CoreSession::run(const std::map<std::string, py::object>& inputs, const
   return outputs;
 }
 
-std::vector<std::tuple<int64_t, int64_t, int64_t>> CoreSession::memory() const {
-  std::vector<std::tuple<int64_t, int64_t, int64_t>> bytes;
-  for (int i = 0; i < program_.ipu_count(); ++i) {
-    const program::IpuProgram& ipu = program_.ipus[static_cast<size_t>(i)];
-    int64_t variables = 0;
-    for (const program::Variable& v : program_.variables)
-      if (v.ipu == i && v.remote_buffer < 0) variables += size_in_bytes(v.spec.dtype, v.spec.shape);
-    bytes.emplace_back(ipu.arena_bytes, ipu.peak_bytes, variables);
-  }
-  return bytes;
-}
-
 std::span<std::byte> CoreSession::bytes_of(py::array& array) {
   return {static_cast<std::byte*>(array.mutable_data()), static_cast<size_t>(array.nbytes())};
 }

@@ -10,7 +10,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "bindings/core/numpy_arrays.h"
@@ -58,9 +57,6 @@ class __attribute__((visibility("hidden"))) CoreSession {  // holds types of pyb
   // `outputs`: arrays that are filled in place, by name; arrays of the others are made.
   py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name,
                const std::map<std::string, py::object>& outputs = {});
-
-  // Returns for each IPU of a replica the bytes of (its arena, values live at the peak, variables on the chip).
-  std::vector<std::tuple<int64_t, int64_t, int64_t>> memory() const;
 
   // Whether a run draws random numbers: only then does it depend on the seed.
   bool has_random() const { return has_random_; }

@@ -277,21 +277,24 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         return f"device={self._device.type} ipus={self._device.numIpus} engine={engine.replace(' ', '_')}"
 
     def _check_memory(self, native: Any) -> None:
-        """Raises OutOfMemoryException where variables and what is alive at the peak are more than the tiles hold. It carries a
-        report where the engine option debug.allowOutOfMemory says so."""
-        if self._device.type is DeviceType.Cpu:
-            return
+        """Raises OutOfMemoryException where the machine form needs more than the tiles hold. It carries a report where the
+        engine option debug.allowOutOfMemory says so."""
         device = self._device
-        room = device.bytes_per_ipu
-        for ipu, (_, peak, variables) in enumerate(native.memory()):
-            if peak + variables > room:
+        if device.type is DeviceType.Cpu:
+            return
+        try:
+            memory = native.memory()
+        except ipu_core.Error as error:
+            raise as_popart(error) from error
+        for needed in memory:
+            if needed["total"] > device.bytes_per_ipu:
                 report, profile = "", ""
                 if self._engine_options.get("debug.allowOutOfMemory") == "true":
                     report, profile = self._report_of(native), self._write_profile(native)
                 message = (
-                    f"out of tile memory: IPU {ipu} needs {peak + variables:,} bytes, {variables:,} of them for variables; its "
-                    f"{device.tilesPerIPU} tiles have {room:,}. Use more tiles or IPUs, smaller micro-batches, recomputation, or "
-                    "off-chip variables"
+                    f"out of tile memory: IPU {needed['ipu']} needs {needed['total']:,} bytes, {needed['variables']:,} of them "
+                    f"for variables; its {device.tilesPerIPU} tiles have {device.bytes_per_ipu:,}. Use more tiles or IPUs, "
+                    "smaller micro-batches, recomputation, or off-chip variables"
                 )
                 raise OutOfMemoryException(OutOfMemoryError(message, report, profile))
 

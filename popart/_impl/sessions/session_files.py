@@ -116,7 +116,7 @@ class SessionFiles:
 
     # --- reports
     def getSummaryReport(self, resetProfile: bool = True) -> str:
-        """A report as text: IPUs, memory, variables, streams, cycles of the last run.
+        """A report as text: IPUs, memory, variables, operations, streams, cycles of the last run.
 
         Args:
             resetProfile: forgets the cycles of the last run.
@@ -128,10 +128,8 @@ class SessionFiles:
         return self._report_of(self._profiled("getSummaryReport"))
 
     def _report_of(self, native: Any) -> str:
-        lines = [f"session '{self._name}' on {self._device!r}", "memory by IPU of a replica, in bytes:"]
-        for ipu, (arena, peak, variables) in enumerate(native.memory()):
-            lines.append(f"  IPU {ipu}: {arena} of the arena, {peak} alive at the peak, {variables} of variables")
-        lines.append("variables:")
+        lines = [f"session '{self._name}' on {self._device!r}"]
+        lines += [native.report(self._device.bytes_per_ipu).rstrip("\n"), "variables on the host:"]
         lines += [f"  {name}: {dtype} {tuple(shape)}" for name, (dtype, shape) in sorted(native.variables().items())]
         lines.append("streams of a step:")
         lines += [f"  {name}: {way} {dtype} {tuple(s)}" for name, (way, dtype, s) in sorted(native.streams().items())]
@@ -180,7 +178,6 @@ class SessionFiles:
             return ""
         path = self._profile_path()
         files.make_folder(os.path.dirname(path), "the profile")
-        memory = [dict(zip(("arena", "peak", "variables"), of_ipu, strict=True)) for of_ipu in native.memory()]
-        content = {"session": self._name, "memory": memory, "program": native.program_text()}
+        content = {"session": self._name, "memory": native.memory(), "program": native.program_text()}
         files.write(path, json.dumps(content, indent=1))
         return path

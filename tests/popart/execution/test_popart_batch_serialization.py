@@ -126,7 +126,7 @@ def wide(parts, rows=64, width=4096):
     session.prepareDevice()
     arrays = session.initAnchorArrays()
     session.run(popart.PyStepIO({"x": rng.standard_normal((rows, 16)).astype(np.float32)}, arrays))
-    return arrays[y], session._native.memory()[0][1]
+    return arrays[y], session._native.memory()[0]["values"]
 
 
 def test_what_lies_between_is_alive_for_one_part_at_a_time():

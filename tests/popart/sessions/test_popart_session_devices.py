@@ -152,6 +152,19 @@ def test_a_program_that_does_not_fit():
         raised.value.getSummaryReport()
 
 
+def test_the_verdict_is_that_of_the_machine_form_and_of_a_file_too(tmp_path):
+    """Input, constant weight and product lie on the machine, whatever this computer keeps; a file is judged by what it says."""
+    manager, path = popart.DeviceManager(), str(tmp_path / "program.popef")
+    data = linear(np.ones((600, 600), np.float32), shape=(2, 600))
+    inference(data, device=manager.createOfflineIPUDevice({}), prepare=False).compileAndExport(path)
+    for file in (None, path):
+        session = inference(data, device=manager.createOfflineIPUDevice({"tilesPerIPU": 2}), prepare=False)
+        if file is not None:
+            session.loadExecutable(file)
+        with pytest.raises(popart.OutOfMemoryException, match="IPU 0 needs 1,449,600 bytes, 0 of them for variables"):
+            session.prepareDevice()
+
+
 @pytest.mark.parametrize("writes_profile", [False, True])
 def test_a_program_that_does_not_fit_can_be_looked_at(tmp_path, writes_profile):
     """The option decides what the exception carries, not whether there is one."""
