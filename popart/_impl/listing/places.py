@@ -66,9 +66,13 @@ def mark_recomputation(listing: Listing) -> None:
         listing.marked, listing.repeated = listing.source.program.recomputed()
     is_standard = listing.options.autoRecomputation is RecomputationType["Standard"]
     for op in shown:
-        is_inside = is_standard and op.node is not None and set(op.outputs).isdisjoint(op.node.output)
-        is_kept = listing.marked.isdisjoint(_operators(listing, op)) and not is_inside
+        is_kept = listing.marked.isdisjoint(_operators(listing, op)) and not (is_standard and _is_inside(op))
         op.recompute = "Checkpoint" if is_kept else "Recompute"
+
+
+def _is_inside(op: Op) -> bool:
+    """Whether an op gives no result of the operator that it belongs to."""
+    return op.node is not None and set(op.outputs).isdisjoint(op.node.output)
 
 
 def _operators(listing: Listing, op: Op) -> set[str]:
@@ -110,6 +114,9 @@ def clone_recomputed(listing: Listing) -> None:
     recomputed = [op for op in listing.ops if op.is_forward and op.recompute == "Recompute"]
     repeated = [op for op in recomputed if _given(op) or not listing.repeated.isdisjoint(_operators(listing, op))]
     makers = {id: op for op in repeated for id in op.outputs}
+    for op in listing.ops:  # views between the ops of an operator follow what they look at
+        if op.is_forward and op.type in op_types.VIEWS and _is_inside(op) and op.inputs[0] in makers:
+            makers.update(dict.fromkeys(op.outputs, op))
     cloned: set[str] = set()
     ops: list[Op] = []
 
