@@ -14,7 +14,7 @@ namespace {
 std::unique_ptr<ir::Module> read_back(const std::string& text, const std::string& source) {
   try {
     std::unique_ptr<ir::Module> module = ir::parse(text, "machine", {.hashed_constants = true});
-    ops::verify(*module, ir::Form::kFunctional);
+    ops::verify(*module, ir::Form::kRead);
     return module;
   } catch (const Error& error) {
     throw Error(ErrorCode::kFileCorrupt, fmt::format("corrupt file: {}: the machine form: {}.", source,

@@ -19,7 +19,7 @@ std::string disagreement(const ir::Op& op, ir::Form form) {
   if (std::string problem = in_place_problem(op); !problem.empty()) return problem;
   const OpDef* def = definition(op);
   if (def == nullptr) return {};  // structural ops are checked by ir, opaque ones have no rules
-  if (form == ir::Form::kFunctional && def->modifies)
+  if (form != ir::Form::kAuthored && def->modifies)
     return fmt::format("modifies operand {}; the functional form has no writes", *def->modifies);
   std::vector<ir::Value*> operands;
   for (int i = 0; i < op.operand_count(); ++i) operands.push_back(op.operand(i));

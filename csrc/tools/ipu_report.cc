@@ -33,7 +33,7 @@ report::ProgramReport report_on(const std::string& path) {
   std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::unique_ptr<ir::Module> module = ir::parse(text, path, {.hashed_constants = true});
-  ops::verify(*module, ir::Form::kFunctional);
+  ops::verify(*module, ir::Form::kRead);
   return report::describe(*module);
 }
 

@@ -160,6 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"%x = remote.load(%a) {buffer=@b} : f32[2]", "the offset is one i32 or u32"},
         Case{"remote.store(%i) {buffer=@b, entry=0}", "an entry of @b is f32[2], the value i32[]"},
         Case{"%x = constant() {value=3} : f32[2]", "attribute 'value' is dense<...>"},
+        Case{"%x = constant() {value=\"#3\"} : f32[2]", "attribute 'value' is dense<...>"},
         Case{"%x = constant() {value=dense<f32[2]: 1.0>} : f32[3]", "turns f32[2] into f32[3]"},
         Case{"%x = rng.context() : u32[3]", "the result is u32[2]"},
         Case{"%x = replica_index() : i32[1]", "the result is i32[]"},

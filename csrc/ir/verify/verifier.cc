@@ -37,7 +37,7 @@ void Verifier::report(std::string what) {
 
 void Verifier::check(const Graph& graph) {
   graph_ = &graph;
-  if (form_ == Form::kFunctional)
+  if (form_ != Form::kAuthored)
     for (const Value* input : graph.inputs())
       if (input->by_reference)
         report(fmt::format("input %{} is by reference; the functional form has none", input->name()));
@@ -66,7 +66,7 @@ void Verifier::check_op(const Op& op) {
     else if (!is_listed(*earlier))
       report("is ordered after an op that is listed later");
   }
-  if (form_ == Form::kFunctional) {
+  if (form_ != Form::kAuthored) {
     if (!op.after.empty()) report("has order edges; the functional form has none");
     if (op.attributes.has("modified")) report("modifies its operands; the functional form has no writes");
     if (op.attributes.has(kInPlace)) report("works in place; in the functional form each value is its own");

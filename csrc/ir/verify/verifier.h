@@ -9,7 +9,8 @@
 
 namespace ipu::ir {
 
-enum class Form : uint8_t { kAuthored, kFunctional };
+// kRead: functional, but a constant may be the text of its hash (ParseOptions); such a module is for reading alone.
+enum class Form : uint8_t { kAuthored, kFunctional, kRead };
 
 struct Violation {
   std::string graph, op;  // names; op is its text

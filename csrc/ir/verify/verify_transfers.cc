@@ -74,9 +74,8 @@ void Verifier::remote_access(const Op& op) {
 void Verifier::constant(const Op& op) {
   if (!counts(op, 0, 1)) return;
   const Attribute* value = op.attributes.find("value");
-  if (value != nullptr && std::holds_alternative<std::string>(*value) &&
-      std::get<std::string>(*value).starts_with("#"))
-    return;  // a hash, in a module for reading alone (ParseOptions)
+  if (form_ == Form::kRead && value != nullptr && std::holds_alternative<std::string>(*value))
+    return;  // a hash
   const auto* data = value ? std::get_if<ConstantPtr>(value) : nullptr;
   if (data == nullptr || *data == nullptr) return report("attribute 'value' is dense<...>");
   same(op, Type{(*data)->dtype, (*data)->shape}, op.result()->type());
