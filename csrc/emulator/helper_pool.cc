@@ -8,24 +8,11 @@
 
 #include "emulator/float_mode.h"
 #include "emulator/spin.h"
-#include "support/fork.h"
 
 namespace ipu::emulator {
-namespace {
-HelperPool* pool = nullptr;
-}  // namespace
 
-// Never destroyed: its threads sleep until the process ends. A forked child has none of them and starts with
-// a new pool.
-HelperPool& HelperPool::instance() {
-  static const bool made = [] {
-    pool = new HelperPool;
-    in_forked_child([] { pool = new HelperPool; });
-    return true;
-  }();
-  (void)made;
-  return *pool;
-}
+// Its threads sleep until the process ends, and a forked child has none of them.
+HelperPool& HelperPool::instance() { return of_this_process<HelperPool>(); }
 
 void HelperPool::call(HelpedRun& run) {
   std::lock_guard lock(mutex_);

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "support/fork.h"
+
 namespace ipu::emulator {
 
 // What helpers help with. Registered from the first call for help until withdrawn.
@@ -42,6 +44,7 @@ class HelperPool {
   void withdraw(HelpedRun& run);
 
  private:
+  friend HelperPool& ipu::of_this_process<HelperPool>();
   HelperPool() = default;
   void serve();
   HelpedRun* next_run(int* worker);

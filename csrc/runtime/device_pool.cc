@@ -20,19 +20,10 @@ struct Occupancy {
   std::condition_variable released;
   std::vector<bool> taken;  // by IPU; grows to the largest system seen
 };
-Occupancy* state_of_this_process = nullptr;
 
 // A forked process is another emulated system, none of whose IPUs is in use: wrappers stay with their
 // process.
-Occupancy& occupancy() {
-  static const bool made = [] {
-    state_of_this_process = new Occupancy;
-    in_forked_child([] { state_of_this_process = new Occupancy; });
-    return true;
-  }();
-  (void)made;
-  return *state_of_this_process;
-}
+Occupancy& occupancy() { return of_this_process<Occupancy>(); }
 }  // namespace
 
 DevicePool& DevicePool::instance() {

@@ -46,6 +46,20 @@ class ForkSafe final : public Mutex, private fork_detail::Lock {
 // Calls `renew` in every process that is forked from now on.
 void in_forked_child(void (*renew)());
 
+// The object of this process: made when first asked for, never destroyed. A forked process begins with a new one.
+template <typename T>
+T& of_this_process() {
+  static T* object = nullptr;
+  static const bool made = [] {
+    constexpr auto make = [] { object = new T; };
+    make();
+    in_forked_child(make);
+    return true;
+  }();
+  (void)made;
+  return *object;
+}
+
 // The process an object was made in.
 class OwnProcess {
  public:
