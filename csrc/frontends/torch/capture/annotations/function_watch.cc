@@ -29,43 +29,43 @@ at::Tensor meta_beside_ipu(c10::ArrayRef<const c10::IValue> inputs) {
   return ours ? meta : at::Tensor();
 }
 
+struct Entered final : at::ObserverContext {
+  explicit Entered(bool is_function) : is_function(is_function) {}
+  const bool is_function;  // of autograd; else a call with mixed operands
+};
+
 }  // namespace
 
+std::unique_ptr<at::ObserverContext> FunctionWatch::enter(const at::RecordFunction& call) {
+  FunctionWatch* watch = current_watch.load()();
+  if (watch == nullptr) return nullptr;
+  if (call.operator_name()) {
+    at::Tensor meta = meta_beside_ipu(call.inputs());
+    if (!meta.defined()) return nullptr;
+    watch->mixed_calls_.push_back({call.name(), std::move(meta)});
+    return std::make_unique<Entered>(false);
+  }
+  if (std::string_view(call.name()).substr(0, 6) == "detach") return nullptr;
+  watch->modes_.push_back(at::GradMode::is_enabled());
+  return std::make_unique<Entered>(true);
+}
+
+void FunctionWatch::leave(const at::RecordFunction&, at::ObserverContext* context) {
+  FunctionWatch* watch = current_watch.load()();
+  if (context == nullptr || watch == nullptr) return;
+  if (!static_cast<Entered*>(context)->is_function) {
+    if (!watch->mixed_calls_.empty()) watch->mixed_calls_.pop_back();
+  } else if (!watch->modes_.empty()) {
+    watch->modes_.pop_back();
+  }
+}
+
 void FunctionWatch::start(FunctionWatch* (*current)()) {
-  struct Entered final : at::ObserverContext {
-    explicit Entered(bool is_function) : is_function(is_function) {}
-    bool is_function;
-  };
   current_watch = current;
   others_ = at::get_record_function_tls_();
   at::set_record_function_tls_({});
-  callback_ =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(
-                                     [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
-                                       FunctionWatch* watch = current_watch.load()();
-                                       if (watch == nullptr) return nullptr;
-                                       if (f.operator_name()) {
-                                         at::Tensor meta = meta_beside_ipu(f.inputs());
-                                         if (!meta.defined()) return nullptr;
-                                         watch->mixed_calls_.push_back({f.name(), std::move(meta)});
-                                         return std::make_unique<Entered>(false);
-                                       }
-                                       if (std::string_view(f.name()).substr(0, 6) == "detach")
-                                         return nullptr;
-                                       watch->modes_.push_back(at::GradMode::is_enabled());
-                                       return std::make_unique<Entered>(true);
-                                     },
-                                     [](const at::RecordFunction&, at::ObserverContext* context) {
-                                       FunctionWatch* watch = current_watch.load()();
-                                       if (context == nullptr || watch == nullptr) return;
-                                       if (!static_cast<Entered*>(context)->is_function) {
-                                         if (!watch->mixed_calls_.empty()) watch->mixed_calls_.pop_back();
-                                       } else if (!watch->modes_.empty()) {
-                                         watch->modes_.pop_back();
-                                       }
-                                     })
-                                     .needsInputs(true)
-                                     .scopes({at::RecordScope::FUNCTION}));
+  at::RecordFunctionCallback callback(&FunctionWatch::enter, &FunctionWatch::leave);
+  callback_ = at::addThreadLocalCallback(callback.needsInputs(true).scopes({at::RecordScope::FUNCTION}));
 }
 
 void FunctionWatch::stop() {

@@ -10,6 +10,7 @@
 #include <ATen/record_function.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ipu::frontends::torch_frontend {
@@ -30,6 +31,9 @@ class FunctionWatch {
   const MixedCall* mixed_call() const;
 
  private:
+  static std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& call);
+  static void leave(const at::RecordFunction& call, at::ObserverContext* context);
+
   std::vector<bool> modes_;  // grad mode at entry of each running autograd.Function
   std::vector<MixedCall> mixed_calls_;
   uint64_t callback_ = 0;  // handle, 0: none
