@@ -1,6 +1,6 @@
 #include "report/program_report.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -13,12 +13,7 @@ namespace {
 
 constexpr size_t kMostLines = 3;  // of one kind of ops
 
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
+std::string grouped(int64_t number) { return fmt::to_string(fmt::group_digits(number)); }
 
 template <class Pair>
 void sort_most_first(std::vector<Pair>& counted) {
