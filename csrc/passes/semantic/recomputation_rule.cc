@@ -35,7 +35,10 @@ struct ModelOperator {
 class RecomputationRule {
  public:
   RecomputationRule(const ir::Graph& graph, const ir::Strategy& strategy, bool is_pipeline)
-      : graph_(graph), strategy_(strategy), is_pipeline_(is_pipeline) {
+      : graph_(graph),
+        strategy_(strategy),
+        is_pipeline_(is_pipeline),
+        is_explicit_(graph.module()->attributes.boolean(ir::kExplicitRecomputation, false)) {
     collect();
     find_leads();
   }
@@ -119,7 +122,6 @@ class RecomputationRule {
   }
 
   bool is_marked(const ModelOperator& each) const {
-    const bool is_explicit = graph_.module()->attributes.boolean(ir::kExplicitRecomputation, false);
     switch (strategy_.recomputation) {
       case RecomputationMode::kNone:
         return false;
@@ -128,10 +130,10 @@ class RecomputationRule {
       case RecomputationMode::kNormOnly:
         return each.is_norm;
       case RecomputationMode::kAll:
-        return is_explicit || !each.is_behind_checkpoint || each.is_before_checkpoint;
+        return is_explicit_ || !each.is_behind_checkpoint || each.is_before_checkpoint;
       case RecomputationMode::kPipeline:
         if (!is_pipeline_) return false;
-        return each.stage < strategy_.forward_stages - 1 || (!is_explicit && each.is_before_checkpoint);
+        return each.stage < strategy_.forward_stages - 1 || (!is_explicit_ && each.is_before_checkpoint);
     }
     return false;
   }
@@ -180,7 +182,7 @@ class RecomputationRule {
 
   const ir::Graph& graph_;
   const ir::Strategy& strategy_;
-  const bool is_pipeline_;
+  const bool is_pipeline_, is_explicit_;
   std::vector<ModelOperator> operators_;
   std::unordered_map<const ir::Op*, size_t> number_;
 };
