@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 
+import python_imports
+
 HEAD = "| room |"
 ROW = re.compile(r"^\| `([a-z_/]+)` \| (.*?) \|")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
@@ -18,10 +20,9 @@ TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
 PYTHON_HEADER = re.compile(r"^(pybind11/|Python\.h)")
 TORCH_ROOMS = {"frontends/torch", "bindings"}
 PYTHON_ROOMS = TORCH_ROOMS | {"bindings/core", "python"}
-# torch carries versions of its own: no translation unit sees both.
 # Tiles of an IPU, and bytes of a tile and of an IPU; their clocks.
 MACHINE_NUMBER = re.compile(r"\b(1216|1472|638[_',]?976|624 \* 1024|624 KiB|1\.33e9|1\.85e9|1\.6e9)\b")
-PYTHON_PACKAGES = ("ipu_core", "popart", "popdist", "poptorch", "popxl")
+# torch carries versions of its own: no translation unit sees both.
 APART_FROM_TORCH = re.compile(r"^(fmt|CLI)/")
 
 
@@ -54,7 +55,7 @@ def room_of(path, rooms):
 def machine_numbers(root):
     sources = [*(root / "csrc").rglob("*.h"), *(root / "csrc").rglob("*.cc")]
     sources += [
-        file for package in PYTHON_PACKAGES for file in (root / package).rglob("*.py*") if file.suffix != ".pyc"
+        file for package in python_imports.PACKAGES for file in (root / package).rglob("*.py*") if file.suffix != ".pyc"
     ]
     for file in sorted(sources):
         inside = file.relative_to(root)
