@@ -13,6 +13,9 @@ class Error(Exception):
     message: str
     type: str
     location: str
+    code: int | None
+    reason: str
+    parameters: dict[str, int | str]
 
 class RecoverableError(Error):
     recovery_action: str

@@ -7,6 +7,7 @@ import numpy as np
 
 from popxl import dtypes, utils
 from popxl._impl.devices import acquire, device_info, next_power_of_two
+from popxl._impl.errors import CURES
 from popxl._impl.host_arrays import check_arrays, check_dtypes, input_array
 from popxl._impl.turns import WaitLock, in_turn
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
@@ -61,6 +62,7 @@ class Session:
         self._use_popdist: bool = use_popdist
         self._device = device_info(device_desc, self._get_ipu_count(), use_popdist)
         self._pb_session = popart.InferenceSession.fromIr(ir=self._ir, deviceInfo=self._device)
+        self._pb_session.cures = CURES
         self._pb_session.prepareDevice(loadEngine=False)
         self._ir.setIsPrepared()
         if self._device.isAttached:
@@ -114,7 +116,9 @@ class Session:
             self._device = acquire(self._device, self._use_popdist, utils.HW_DEVICE_CONNECTION_TIMEOUT)
             self._pb_session.setDevice(self._device)
         if not self._device.attach():  # whoever holds it is in this process: waiting could be for ever
-            raise RuntimeError(f"{self._device!r} cannot be attached: another session holds its IPUs. Leave that one first.")
+            raise RuntimeError(
+                f"{self._device!r} cannot be attached: another session holds its IPUs. Leave that one first."
+            )
         try:
             self._pb_session.attach()
         except popart.popart_exception as error:

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "frontends/torch/errors.h"
+#include "python/error_attributes.h"
 #include "python/interpreter_lock.h"
 #include "support/device_error.h"
 #include "support/foreign_text.h"
@@ -84,7 +85,7 @@ std::string stack_text(const std::vector<std::string>& context) {
 // Whatever bytes a message quotes, Python gets a text it can read and print.
 void set_error(PyObject* kind, const std::string& user_line, const std::string& type,
                const std::string& whole_message, const std::string& page, const std::string& action,
-               const std::string& context) {
+               const std::string& context, const Error* native = nullptr) {
   const std::string message = shortened(printable(whole_message)), line = printable(user_line),
                     location = printable(context);
   py::object error = py::reinterpret_steal<py::object>(
@@ -94,6 +95,7 @@ void set_error(PyObject* kind, const std::string& user_line, const std::string& 
   error.attr("type") = type;
   error.attr("location") = location;
   if (!action.empty()) error.attr("recovery_action") = action;
+  if (native != nullptr) python::set_error_attributes(error, *native);
   PyErr_SetObject(kind, error.ptr());
 }
 
@@ -140,15 +142,16 @@ PyObject* new_class(py::module_& m, const char* name, const char* doc, PyObject*
 
 }  // namespace
 
-void set_python_error(const Error& e) {
+void set_python_error(const Error& raised) {
+  const Error e = frontends::torch_frontend::in_words_of_poptorch(raised);
   const std::string page = "docs/errors/E" + std::to_string(static_cast<int>(e.code())) + ".md";
   PyObject* kind = error_class;
   std::string action;
-  if (const auto* fault = dynamic_cast<const DeviceError*>(&e)) {
+  if (const auto* fault = dynamic_cast<const DeviceError*>(&raised)) {
     kind = fault->recoverable() ? recoverable_class : unrecoverable_class;
     action = fault->recovery_action();
   }
-  set_error(kind, e.user_line(), e.type(), e.message(), page, action, stack_text(e.context()));
+  set_error(kind, e.user_line(), e.type(), e.message(), page, action, stack_text(e.context()), &e);
 }
 
 void throw_python_error(const char* kind, const std::string& message, const std::string& type,
@@ -166,8 +169,9 @@ void define_errors(py::module_& m) {
                 "An application error found by poptorch or the layers below. Attributes: message (without "
                 "context), type (component), location (context stack).",
                 PyExc_Exception);
-  for (const char* name : {"message", "type", "location"})
+  for (const char* name : {"message", "location"})
     PyObject_SetAttrString(error_class, name, py::str("").ptr());
+  python::define_error_attributes(error_class);
   recoverable_class =
       new_class(m, "RecoverableError",
                 "A transient system error; recovery_action says what makes it usable again.", error_class);

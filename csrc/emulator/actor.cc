@@ -184,7 +184,9 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
             run_lanes(actor, at, *step.kernel, pointers, pointers + step.operands, worker);
             if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           }
-          if (actor.fault.raised()) throw Error(ErrorCode::kExecution, actor.fault.message());
+          if (actor.fault.raised())
+            throw Error(ErrorCode::kExecution, actor.fault.message())
+                .because("index_out_of_range", {{"operand", actor.fault.operand()}});
           if (stop.load(std::memory_order_relaxed)) return Outcome::kStopped;
           if (checks_floats) check_floats(program->ipus[actor.ipu].instructions[at], given, pointers);
           if (options.trace) note(actor, step, at, begin);

@@ -367,7 +367,9 @@ void Engine::Impl::raise() {
       lost = error;
       throw DeviceError(error.text() + where, error.recovery_action());
     } catch (const Error& error) {  // a new one: what the caller does is its context
-      throw Error(error.code(), error.text() + where, error.type()).at(user_line);
+      throw Error(error.code(), error.text() + where, error.type())
+          .because(error.reason(), error.parameters())
+          .at(user_line);
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::kHostMemory, "out of host memory: while running" + where).at(user_line);
     } catch (const std::exception& error) {

@@ -13,8 +13,8 @@
 #include "lowering/lower.h"
 #include "ops/definition/op_gradients.h"
 #include "program/stream_uses.h"
-#include "support/error.h"
 #include "support/log.h"
+#include "support/wording.h"
 
 namespace ipu::executable {
 namespace {
@@ -66,18 +66,14 @@ void check_ipu_count(int per_replica, const CompileOptions& options) {
   const int specified = per_replica * options.replicas, rounded = rounded_up(specified);
   const std::string count = counted(specified, per_replica, options);
   if (specified > options.most_ipus)
-    throw Error(
-        ErrorCode::kIpuCountNotPowerOfTwo,
-        fmt::format("too many IPUs for one process: {}, one process can use {}. "
-                    "Distributed execution is required: run several processes with Options.Distributed.",
-                    count, options.most_ipus));
+    throw worded(ErrorCode::kIpuCountNotPowerOfTwo, "too_many_ipus",
+                 "too many IPUs for one process: {count}, one process can use {most}.",
+                 {{"count", count}, {"most", options.most_ipus}});
   if (options.any_ipu_count) return;
   if (rounded != specified && !options.auto_round_num_ipus)
-    throw Error(ErrorCode::kIpuCountNotPowerOfTwo,
-                fmt::format("number of IPUs is not a power of two: {}, {} must be reserved. "
-                            "Set Options.autoRoundNumIPUs(True) to reserve {} IPUs and leave {} idle, "
-                            "or place the model on a power of two of IPUs.",
-                            count, rounded, rounded, rounded - specified));
+    throw worded(ErrorCode::kIpuCountNotPowerOfTwo, "no_power_of_two",
+                 "number of IPUs is not a power of two: {count}, {reserved} must be reserved.",
+                 {{"count", count}, {"reserved", rounded}, {"idle", rounded - specified}});
 }
 
 std::string print_for_reading(const ir::Module& module) {

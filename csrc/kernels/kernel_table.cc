@@ -37,6 +37,11 @@ void KernelFault::index_out_of_range(std::string_view operand, int64_t position,
   raised_.store(true, std::memory_order_release);
 }
 
+std::string KernelFault::operand() const {
+  std::lock_guard lock(mutex_);
+  return operand_;
+}
+
 std::string KernelFault::message() const {
   std::lock_guard lock(mutex_);
   return fmt::format("index out of range: index {} (element {} of '{}') is not in [{}, {}).", index_,

@@ -44,6 +44,7 @@ class KernelFault {
   void index_out_of_range(std::string_view operand, int64_t position, int64_t index, int64_t extent,
                           int64_t low = 0);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
+  std::string operand() const;
   std::string message() const;  // "index out of range: index 12 (element 3 of 'index') is not in [0, 10)."
   void clear();
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "optimizers/rule.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::optimizers {
 namespace {
@@ -29,19 +29,19 @@ std::string number(double value) {
 
 void check_hyper(const std::string& name, const HyperParameter& compiled, const HyperParameter& next) {
   if (compiled.constant && compiled.value != next.value)
-    fail(
-        fmt::format("optimizer constant changed: {} was compiled as the constant {} and is now {}. "
-                    "Mark it with optimizer.variable_attrs.markAsVariable before the first compilation, "
-                    "or compile again.",
-                    name, number(compiled.value), number(next.value)));
+    throw worded(
+        ErrorCode::kOptimizer, "constant_changed",
+        "optimizer constant changed: {name} was compiled as the constant {compiled} and is now {next}.",
+        {{"name", name}, {"compiled", number(compiled.value)}, {"next", number(next.value)}});
 }
 
 void check_fixed(const std::string& name, std::string_view compiled, std::string_view next) {
   if (compiled != next)
-    fail(
-        fmt::format("optimizer constant changed: {} was compiled as {} and is now {}. "
-                    "It is fixed when the model is compiled: create a new trainingModel to change it.",
-                    name, compiled, next));
+    throw worded(
+        ErrorCode::kOptimizer, "fixed_changed",
+        "optimizer constant changed: {name} was compiled as {compiled} and is now {next}. It is fixed "
+        "when the model is compiled.",
+        {{"name", name}, {"compiled", std::string(compiled)}, {"next", std::string(next)}});
 }
 
 }  // namespace
@@ -95,10 +95,9 @@ void check_spec(const Spec& spec) {
 
 void check_compatible(const Spec& compiled, const Spec& next) {
   if (compiled.kind != next.kind)
-    fail(
-        fmt::format("optimizer kind changed: the model was compiled for {} and got {}. "
-                    "Create a new trainingModel for it.",
-                    kind_name(compiled.kind), kind_name(next.kind)));
+    throw worded(ErrorCode::kOptimizer, "optimizer_changed",
+                 "optimizer kind changed: the model was compiled for {compiled} and got {next}.",
+                 {{"compiled", kind_name(compiled.kind)}, {"next", kind_name(next.kind)}});
   if (compiled.groups.size() != next.groups.size())
     fail(fmt::format("optimizer groups changed: the model was compiled for {} parameter groups and got {}.",
                      compiled.groups.size(), next.groups.size()));

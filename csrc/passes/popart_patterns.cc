@@ -117,10 +117,7 @@ PatternSelection::PatternSelection(const std::vector<std::string>& names)
 void PatternSelection::enable(std::string_view name, bool on) {
   const Pattern& pattern = known(name);
   if (pattern.state == kMandatory && !on && asserts_)
-    throw Error(
-        ErrorCode::kInvalidIr,
-        fmt::format("mandatory pattern: '{}' cannot be switched off. enableRuntimeAsserts(False) allows it.",
-                    name));
+    throw Error(ErrorCode::kInvalidIr, fmt::format("mandatory pattern: '{}' cannot be switched off.", name));
   on_[pattern.name] = on;
 }
 
@@ -132,9 +129,7 @@ void PatternSelection::check() const {
   for (const Pattern& pattern : kPatterns)
     if (pattern.state == kMandatory && !on_.at(pattern.name)) off.push_back(pattern.name);
   if (!off.empty())
-    throw Error(
-        ErrorCode::kInvalidIr,
-        fmt::format("mandatory patterns are off: {}. enableRuntimeAsserts(False) allows it.", listed(off)));
+    throw Error(ErrorCode::kInvalidIr, fmt::format("mandatory patterns are off: {}.", listed(off)));
 }
 
 std::vector<std::string> steps_under(std::vector<std::string> steps, const PatternSelection& selection) {

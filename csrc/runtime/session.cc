@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "support/error.h"
 #include "support/log.h"
+#include "support/wording.h"
 
 namespace ipu::runtime {
 
@@ -52,10 +52,8 @@ std::string Session::program_text() const { return program_ ? program::print(*pr
 
 emulator::Engine& Session::loaded(const char* purpose) {
   if (engine_ == nullptr) {
-    throw Error(
-        ErrorCode::kExecution,
-        fmt::format("not attached: {} needs a device.\n  try:      attachToDevice(), or call the model",
-                    purpose));
+    throw worded(ErrorCode::kExecution, "not_attached", "not attached: {purpose} needs a device.",
+                 {{"purpose", purpose}});
   }
   return *engine_;
 }

@@ -23,8 +23,8 @@ Error::Error(ErrorCode code, std::string text, std::string type)
       type_(std::move(type)),
       context_(active_context.rbegin(), active_context.rend()) {}
 
-Error& Error::add(const std::string& lines) {
-  text_ += lines;
+Error& Error::reword(std::string text) {
+  text_ = std::move(text);
   message_ = with_code(code_, text_);
   return *this;
 }

@@ -1,10 +1,14 @@
 // The one exception type that crosses rooms, numbered error codes, and the check for broken invariants.
-// A user's mistake throws Error; a broken invariant of ours goes through IPU_CHECK.
+// A user's mistake throws Error; a broken invariant of ours goes through IPU_CHECK. No text here names the API of
+// a front end: each has a table of cures and wordings by reason.
 // The text form (spec of `str(error)`) is made in bindings from the fields below.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace ipu {
@@ -57,6 +61,9 @@ inline constexpr const char* kRuntimeError = "poplar_application_runtime_error";
 
 class Error : public std::exception {
  public:
+  // What is in the text, by name.
+  using Parameters = std::vector<std::pair<std::string, std::variant<int64_t, std::string>>>;
+
   Error(ErrorCode code, std::string text, std::string type = kCppError);
 
   const char* what() const noexcept override { return message_.c_str(); }
@@ -73,11 +80,22 @@ class Error : public std::exception {
     return *this;
   }
   // Lines at the end of the text, by who knows more than who raised it.
-  Error& add(const std::string& lines);
+  Error& add(const std::string& lines) { return reword(text_ + lines); }
+  // Another text in place of this one.
+  Error& reword(std::string text);
+  // Which one of those of its code it is: what front ends word it by, and what decides about it.
+  Error& because(std::string reason, Parameters parameters = {}) {
+    reason_ = std::move(reason);
+    parameters_ = std::move(parameters);
+    return *this;
+  }
+  const std::string& reason() const { return reason_; }  // empty: nobody needs one
+  const Parameters& parameters() const { return parameters_; }
 
  private:
   ErrorCode code_;
-  std::string text_, message_, type_, user_line_;
+  std::string text_, message_, type_, user_line_, reason_;
+  Parameters parameters_;
   std::vector<std::string> context_;
 };
 

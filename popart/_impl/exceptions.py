@@ -1,4 +1,4 @@
-"""The published tree of exceptions, and how errors of the native side become members of it."""
+"""The published tree of exceptions."""
 
 from __future__ import annotations
 
@@ -132,38 +132,3 @@ def throw_hooks() -> dict[str, Any]:
         return throw
 
     return {f"_throw_{name}": hook(f"_throw_{name}", kind) for name, kind in _HOOKS.items()}
-
-
-class core_errors:
-    """`with core_errors():` makes `popart_exception` of what the native side refuses."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: Any) -> None:
-        if error is None or isinstance(error, popart_exception):
-            return
-        import ipu_core
-
-        if isinstance(error, ipu_core.Error):
-            raise popart_exception(str(error)) from error
-
-
-class Checked:
-    """A native object whose methods raise `popart_exception`."""
-
-    def __init__(self, core: Any) -> None:
-        self._native = core
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._native, name)
-        if not callable(value):
-            return value
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with core_errors():
-                return value(*args, **kwargs)
-
-        # The object itself is not captured twice: methods are looked up once and kept.
-        self.__dict__[name] = call
-        return call

@@ -110,6 +110,30 @@ def test_wrong_inputs_are_refused_and_the_session_stays_usable(inputs, message):
     numpy.testing.assert_array_equal(session.run({"x": f32(1, 1, 2)})["y"], f32(1, 2, 6))
 
 
+def test_errors_carry_what_decides_about_them():
+    session = ipu_core.compile(SCALE)
+    with pytest.raises(ipu_core.Error) as raised:
+        session.read("w")
+    error = raised.value
+    assert (error.type, error.code, error.reason) == ("poptorch_cpp_error", 407, "not_attached")
+    assert error.parameters == {"purpose": "reading a variable"}
+    with pytest.raises(ipu_core.Error) as raised:
+        ipu_core.compile(SCALE, replicas=0)
+    assert (raised.value.type, raised.value.code, raised.value.reason, raised.value.parameters) == ("", None, "", {})
+
+
+def test_a_failure_of_a_function_is_the_cause_of_an_error_with_its_code():
+    session = ipu_core.compile(SCALE)
+
+    def fails(replica):
+        raise KeyError("no data")
+
+    session.bind("x", fails)
+    with pytest.raises(ipu_core.Error) as raised:
+        session.run()
+    assert isinstance(raised.value.__cause__, KeyError) and raised.value.code == 407
+
+
 def test_other_errors_say_what_and_where():
     with pytest.raises(ipu_core.Error, match="prog.ir"):
         ipu_core.compile("graph @main(", source="prog.ir")

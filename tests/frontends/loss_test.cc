@@ -73,8 +73,8 @@ graph @forward(%a: f32[3], %b: f32[3], %c: f32[3]) -> (f32[], f32[]) {
             ErrorCode::kSeveralLosses);
 }
 
-TEST(FinalLoss, MissingLossSaysHowToMakeOne) {
-  EXPECT_EQ(code_of("graph @forward(%a: f32[3]) -> f32[3] { return %a }", "poptorch.identity_loss"),
+TEST(FinalLoss, MissingLossIsRefused) {
+  EXPECT_EQ(code_of("graph @forward(%a: f32[3]) -> f32[3] { return %a }", "needs exactly one final loss"),
             ErrorCode::kNoLoss);
 }
 

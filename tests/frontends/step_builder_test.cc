@@ -563,21 +563,22 @@ void expect_error(ErrorCode code, const std::string& part, const std::function<v
   }
 }
 
-TEST(StepBuilder, TooFewMicroBatchesNameTheOptionAndTheRequiredNumber) {
+TEST(StepBuilder, TooFewMicroBatchesNameTheRequiredNumber) {
   const Plan plan = plans()[4];
-  expect_error(ErrorCode::kGradientAccumulationTooSmall,
-               "Training.gradientAccumulation is 6, and this pipeline needs at least 7: the forward pass has "
-               "4 stages and "
-               "the backward pass adds 3 stages",
-               [&] {
-                 Network network(plan.blocks);
-                 StepOptions options = training_options(network, false);
-                 options.places = plan.places;
-                 options.accumulation = 6;
-                 build_step(network.forward, options);
-               });
+  expect_error(
+      ErrorCode::kGradientAccumulationTooSmall,
+      "a weight update has 6 micro-batches, and this pipeline needs at least 7: the forward pass has "
+      "4 stages and "
+      "the backward pass adds 3 stages",
+      [&] {
+        Network network(plan.blocks);
+        StepOptions options = training_options(network, false);
+        options.places = plan.places;
+        options.accumulation = 6;
+        build_step(network.forward, options);
+      });
   expect_error(ErrorCode::kDeviceIterationsTooSmall,
-               "deviceIterations is 3, and a pipeline of 4 stages needs at least 4", [&] {
+               "a run has 3, and a pipeline of 4 stages needs at least 4", [&] {
                  Network network(plan.blocks);
                  StepOptions options;
                  options.places = plan.places;
@@ -597,7 +598,8 @@ TEST(StepBuilder, OutputPeriodMustDivideDeviceIterations) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kOutputPeriod);
       EXPECT_EQ(error.type(), kPopartException);
-      EXPECT_NE(error.message().find("deviceIterations, which is 3"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find("does not divide the 3 iterations"), std::string::npos)
+          << error.message();
     }
   }
 }

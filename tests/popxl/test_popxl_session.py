@@ -436,6 +436,29 @@ def test_writes_that_nothing_orders_are_refused(body):
         popxl.Session(ambiguous(body), "ipu_model")
 
 
+def too_many_ipus():
+    ir = popxl.Ir(replication=2048)
+    with ir.main_graph:
+        ops.relu_(popxl.variable([1.0]))
+    return ir
+
+
+@pytest.mark.parametrize(
+    "make, cure",
+    [
+        (lambda: ambiguous(read_and_written), "put both in a `popxl.in_sequence()` context"),
+        (
+            too_many_ipus,
+            'fewer replicas (`replication` of the Ir), or several processes: `popxl.Ir("popdist")` under poprun',
+        ),
+    ],
+)
+def test_an_error_of_the_core_has_a_cure_of_popxl(make, cure):
+    with pytest.raises(popart.popart_exception) as raised:
+        popxl.Session(make(), "ipu_model")
+    assert str(raised.value) == f"{raised.value.__cause__}\n  try:      {cure}"
+
+
 @pytest.mark.parametrize("body, is_ambiguous", [(read_and_written, True), (lambda a, b: ops.relu_(a + b), False)])
 def test_a_session_says_whether_a_program_is_ambiguous(body, is_ambiguous):
     ir = ambiguous(body)._pb_ir

@@ -106,9 +106,7 @@ TEST(Session, takes_no_call_before_it_is_told_to) {
 TEST(Session, says_what_needs_a_device) {
   Session session(compiled(kAddsToItsVariable), {}, {});
   EXPECT_FALSE(session.is_attached());
-  EXPECT_EQ(
-      message_of([&] { session.detach(); }),
-      "not attached [IPU-E407]: detaching needs a device.\n  try:      attachToDevice(), or call the model");
+  EXPECT_EQ(message_of([&] { session.detach(); }), "not attached [IPU-E407]: detaching needs a device.");
   EXPECT_NE(message_of([&] { Session::Access(session, "reading weights"); }).find("reading weights needs"),
             std::string::npos);
   EXPECT_NE(message_of([&] { session.cycles(); }).find("has not run yet"), std::string::npos);

@@ -21,6 +21,7 @@
 #include "ir/text/text.h"
 #include "ops/definition/importers.h"
 #include "ops/verify.h"
+#include "python/error_attributes.h"
 #include "python/interpreter_lock.h"
 #include "python/wait_lock.h"
 #include "python/without_lock.h"
@@ -101,7 +102,7 @@ void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
   } catch (const Error& e) {
-    if (PyErr_Occurred() == nullptr) PyErr_SetString(core_error_class(), e.message().c_str());
+    if (PyErr_Occurred() == nullptr) set_core_error(e);
   } catch (const py::cast_error&) {
     PyErr_SetString(
         PyExc_TypeError,
@@ -128,6 +129,7 @@ PYBIND11_MODULE(_native, m) {
   error_class = PyErr_NewExceptionWithDoc(
       "ipu_core.Error", "What the compiler, the device or a check found wrong.", PyExc_RuntimeError, nullptr);
   m.add_object("Error", py::reinterpret_borrow<py::object>(error_class));
+  python::define_error_attributes(error_class);
   py::register_local_exception_translator(&translate);
   py::class_<CoreSession>(m, "Session", "A compiled program on a device.")
       .def("attach", [](CoreSession& s) { without_gil([&] { s.session().attach(); }); })

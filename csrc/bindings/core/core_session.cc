@@ -6,6 +6,7 @@
 
 #include "ir/seed_stream.h"
 #include "optimizers/optimizer.h"
+#include "python/error_attributes.h"
 #include "support/interruption.h"
 
 namespace ipu::bindings {
@@ -221,8 +222,10 @@ void CoreSession::raise_python_failure(const Error& error) {
     std::rethrow_exception(raised);
   } catch (py::error_already_set& cause) {
     if (!cause.matches(PyExc_Exception)) throw;
-    py::raise_from(cause, core_error_class(), error.message().c_str());
-    throw py::error_already_set();
+    set_core_error(error);
+    const py::error_already_set told;
+    PyException_SetCause(told.value().ptr(), py::object(cause.value()).release().ptr());
+    throw told;
   }
 }
 
@@ -252,6 +255,14 @@ void CoreSession::require_input(const std::string& name, int entry, const std::s
 PyObject*& core_error_class() {
   static PyObject* error_class = nullptr;
   return error_class;
+}
+
+void set_core_error(const Error& error) {
+  const auto made = py::reinterpret_steal<py::object>(
+      PyObject_CallFunction(core_error_class(), "s", error.message().c_str()));
+  if (!made) return;  // the call set its own error
+  python::set_error_attributes(made, error);
+  PyErr_SetObject(core_error_class(), made.ptr());
 }
 
 std::unique_ptr<CoreSession> compiled(const std::function<std::unique_ptr<ir::Module>()>& make,

@@ -31,6 +31,8 @@ using python::without_gil;
 using runtime::Session;
 
 PyObject*& core_error_class();  // ipu_core.Error
+// Sets the Python error indicator; the caller holds the GIL.
+void set_core_error(const Error& error);
 
 // One session, and the streams of its program by name.
 class __attribute__((visibility("hidden"))) CoreSession {  // holds types of pybind11, which are hidden

@@ -12,6 +12,7 @@
 
 #include "support/device_error.h"
 #include "support/fork.h"
+#include "support/wording.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -226,10 +227,9 @@ void recover(std::string_view action, int attached_ipus) {
                 fmt::format("unknown recovery action: '{}'; known are {}", action, known));
   }
   if (strength(action) >= strength("PARTITION_RESET") && attached_ipus > 0)
-    throw Error(ErrorCode::kExecution,
-                fmt::format("IPUs are in use: {} resets all IPUs, and {} are attached. "
-                            "Call detachFromDevice() or destroy() on each model first",
-                            action, attached_ipus));
+    throw worded(ErrorCode::kExecution, "ipus_in_use",
+                 "IPUs are in use: {action} resets all IPUs, and {attached} are attached.",
+                 {{"action", std::string(action)}, {"attached", attached_ipus}});
   FaultTable& s = table();
   std::lock_guard lock(s.mutex);
   if (!s.unusable) return;

@@ -1,5 +1,4 @@
-// Which value a captured graph trains on: the rules for losses of poptorch (one final loss, to which others
-// may lead).
+// Which value a captured graph trains on: one final loss, to which others may lead.
 #include <fmt/core.h>
 
 #include <unordered_set>
@@ -7,29 +6,13 @@
 #include "autodiff/in_graph.h"
 #include "frontends/common/step_builder.h"
 #include "ops/definition/op_def.h"
-#include "support/error.h"
-#include "support/log.h"
+#include "support/wording.h"
 
 namespace ipu::frontends {
 namespace {
 
 std::string describe(const ir::Op& op) {
   return fmt::format("'{}' at {}", op.kind(), ir::to_string(op.location));
-}
-
-// `return out, 3 * loss`: the factor is not seen by the gradient.
-void warn_of_what_follows(const ir::Op& loss) {
-  for (const ir::Use& use : loss.result()->uses()) {
-    if (use.user->settings.no_grad || use.user->is("detach") || use.user->is("nop") ||
-        use.user->is("print_tensor"))
-      continue;
-    log(LogLevel::kWarn,
-        fmt::format("The value that is trained on is {}. "
-                    "What forward computes from it, {}, does not change the gradients. "
-                    "To train on that value, wrap it in poptorch.identity_loss(value, reduction=\"none\").",
-                    describe(loss), describe(*use.user)));
-    return;
-  }
 }
 
 // The losses that gradients of a state reach. One whose operands are all detached takes no part in training.
@@ -72,6 +55,14 @@ std::vector<const ir::Op*> independent_of_last(const ir::Graph& graph, const std
 
 }  // namespace
 
+const ir::Op* reader_of_loss(const ir::Value& loss) {
+  for (const ir::Use& use : loss.uses())
+    if (!use.user->settings.no_grad && !use.user->is("detach") && !use.user->is("nop") &&
+        !use.user->is("print_tensor"))
+      return use.user;
+  return nullptr;
+}
+
 const ir::Op* final_loss_of(const ir::Graph& graph, int first_state) {
   const std::vector<ir::Op*> losses = losses_of(graph, first_state);
   return losses.empty() || !independent_of_last(graph, losses).empty() ? nullptr : losses.back();
@@ -80,35 +71,27 @@ const ir::Op* final_loss_of(const ir::Graph& graph, int first_state) {
 ir::Value* find_final_loss(const ir::Graph& graph, int first_state) {
   std::vector<ir::Op*> losses = losses_of(graph, first_state);
   if (losses.empty())
-    throw Error(
-        ErrorCode::kNoLoss,
-        "couldn't find a loss: training needs exactly one final loss and none was captured in forward. Call "
-        "a "
-        "loss function of torch in forward, or wrap the value to minimise in poptorch.identity_loss(value, "
-        "reduction=\"mean\").");
+    throw worded(
+        ErrorCode::kNoLoss, "no_loss",
+        "couldn't find a loss: training needs exactly one final loss and none was captured in forward.", {});
 
   // The last loss of the capture is the final one if every other loss feeds it.
   ir::Op* last = losses.back();
   std::string independent;
   for (const ir::Op* loss : independent_of_last(graph, losses)) independent += "\n  " + describe(*loss);
   if (!independent.empty())
-    throw Error(ErrorCode::kSeveralLosses,
-                fmt::format("several losses: these do not feed the last one, {}:{}\n"
-                            "  Combine them, for example add them, and wrap the result in "
-                            "poptorch.identity_loss(combined, reduction=\"none\").",
-                            describe(*last), independent))
+    throw worded(ErrorCode::kSeveralLosses, "several_losses",
+                 "several losses: these do not feed the last one, {last}:{others}",
+                 {{"last", describe(*last)}, {"others", independent}})
         .at(ir::user_line(last->location));
 
   ir::Value* loss = last->result();
   if (loss->type().elements() != 1)
-    throw Error(
-        ErrorCode::kNotDifferentiable,
-        fmt::format(
-            "not differentiable: the final loss {} has shape {}, and a gradient needs a single number. "
-            "Wrap it in poptorch.identity_loss(loss, reduction=\"sum\") or \"mean\".",
-            describe(*last), to_string(loss->type().shape)))
+    throw worded(
+        ErrorCode::kNotDifferentiable, "loss_of_many_numbers",
+        "not differentiable: the final loss {loss} has shape {shape}, and a gradient needs a single number.",
+        {{"loss", describe(*last)}, {"shape", to_string(loss->type().shape)}})
         .at(ir::user_line(last->location));
-  warn_of_what_follows(*last);
   return loss;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "frontends/common/stages.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::frontends {
 namespace {
@@ -14,14 +14,12 @@ std::string shown(const std::string& block) {
 }
 
 [[noreturn]] void wrong_parity(const std::string& block, int64_t phase, int64_t ipu) {
-  throw Error(
-      ErrorCode::kOption,
-      fmt::format("invalid IPU for a phase: phase {} is on IPU {} ({}). With "
-                  "poptorch.ParallelPhasedExecution even phases run on even IPUs and odd phases on odd "
-                  "ones, so that one group computes while the other loads and stores.\n"
-                  "  try:      strategy.phase({}).ipus(...) with {} IPUs, or "
-                  "poptorch.SerialPhasedExecution",
-                  phase, ipu, shown(block), phase, phase % 2 == 0 ? "even" : "odd"));
+  throw worded(
+      ErrorCode::kOption, "phase_parity",
+      "invalid IPU for a phase: phase {phase} is on IPU {ipu} ({block}). Of parallel phases the even "
+      "ones run on even IPUs and the odd ones on odd IPUs, so that one group computes while the other "
+      "loads and stores.",
+      {{"phase", phase}, {"ipu", ipu}, {"block", shown(block)}, {"parity", phase % 2 == 0 ? "even" : "odd"}});
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "ops/replicable.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::frontends {
 namespace {
@@ -69,22 +69,23 @@ void check_pipeline_fill(const StagePlan& plan, const StepOptions& options) {
   const int64_t forward = std::max(plan.counted_stages, plan.forward_stages);
   if (!options.training) {
     if (options.device_iterations >= forward) return;
-    throw Error(ErrorCode::kDeviceIterationsTooSmall,
-                fmt::format("device iterations too small: deviceIterations is {}, "
-                            "and a pipeline of {} needs at least {} to fill. "
-                            "Set options.deviceIterations({}) or more, or use poptorch.ShardedExecution.",
-                            options.device_iterations, count_of(forward, "stage"), forward, forward));
+    throw worded(ErrorCode::kDeviceIterationsTooSmall, "unfilled_inference",
+                 "device iterations too small: a run has {iterations}, and a pipeline of {stages} needs at "
+                 "least {needed} to fill.",
+                 {{"iterations", options.device_iterations},
+                  {"stages", count_of(forward, "stage")},
+                  {"needed", forward}});
   }
   const int64_t needed = 2 * forward - 1;
   if (options.accumulation >= needed) return;
-  throw Error(
-      ErrorCode::kGradientAccumulationTooSmall,
-      fmt::format("gradient accumulation too small: Training.gradientAccumulation is {}, "
-                  "and this pipeline needs at least {}: "
-                  "the forward pass has {} and the backward pass adds {}. "
-                  "Set options.Training.gradientAccumulation({}) or more, or use poptorch.ShardedExecution.",
-                  options.accumulation, needed, count_of(forward, "stage"), count_of(forward - 1, "stage"),
-                  needed));
+  throw worded(
+      ErrorCode::kGradientAccumulationTooSmall, "unfilled_training",
+      "gradient accumulation too small: a weight update has {micro_batches} micro-batches, and this pipeline "
+      "needs at least {needed}: the forward pass has {forward} and the backward pass adds {backward}.",
+      {{"micro_batches", options.accumulation},
+       {"needed", needed},
+       {"forward", count_of(forward, "stage")},
+       {"backward", count_of(forward - 1, "stage")}});
 }
 
 ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {

@@ -5,7 +5,7 @@
 
 #include "autodiff/in_graph.h"
 #include "frontends/common/step_emitter.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::frontends {
 
@@ -61,17 +61,16 @@ void StepEmitter::check() const {
 }
 
 void StepEmitter::check_locations() const {
-  const std::pair<const char*, const TensorLocation*> families[] = {
-      {"setWeightLocation", &options_.weights},
-      {"setOptimizerLocation", &options_.optimizer_state},
-      {"setAccumulatorLocation", &options_.accumulators},
-      {"setActivationLocation", &options_.activations}};
-  for (const auto& [name, location] : families)
+  const std::pair<const char*, const TensorLocation*> families[] = {{"Weight", &options_.weights},
+                                                                    {"Optimizer", &options_.optimizer_state},
+                                                                    {"Accumulator", &options_.accumulators},
+                                                                    {"Activation", &options_.activations}};
+  for (const auto& [family, location] : families)
     if (location->needs_io_tiles() && options_.io_tiles == 0)
-      throw Error(ErrorCode::kOption,
-                  fmt::format("no tiles for I/O: TensorLocations.{} asks for {}, and no tiles are reserved.\n"
-                              "  try:      options.TensorLocations.numIOTiles(32) or more",
-                              name, location->loads_io ? "useIOTilesToLoad" : "useIOTilesToStore"));
+      throw worded(
+          ErrorCode::kOption, "no_io_tiles",
+          "no tiles for I/O: the location '{family}' has I/O tiles to {use}, and no tiles are reserved.",
+          {{"family", family}, {"use", location->loads_io ? "Load" : "Store"}});
 }
 
 void StepEmitter::check_period(ir::OutputMode mode, int64_t period) const {
@@ -79,12 +78,10 @@ void StepEmitter::check_period(ir::OutputMode mode, int64_t period) const {
   const int64_t all =
       options_.device_iterations * (options_.counts_micro_batches ? options_.accumulation : 1);
   if (period >= 1 && all % period == 0) return;
-  throw Error(ErrorCode::kOutputPeriod,
-              fmt::format("output period does not fit: OutputMode.EveryN with period {} "
-                          "needs a period that divides deviceIterations, which is {}. "
-                          "Choose such a period, or OutputMode.All.",
-                          period, options_.device_iterations),
-              kPopartException);
+  throw worded(
+      ErrorCode::kOutputPeriod, "output_period",
+      "output period does not fit: period {period} does not divide the {iterations} iterations of a run.",
+      {{"period", period}, {"iterations", all}}, kPopartException);
 }
 
 StepEmitter::Home StepEmitter::home_of_op(const ir::Op& op) const {

@@ -146,5 +146,7 @@ inline constexpr char kInnerLoss[] = "inner_loss";
 ir::Value* find_final_loss(const ir::Graph& graph, int first_state = 0);
 // The same without words: nullptr where there is none, or several.
 const ir::Op* final_loss_of(const ir::Graph& graph, int first_state = 0);
+// What is computed from the loss, which the gradients do not see: `return out, 3 * loss`. nullptr for nothing.
+const ir::Op* reader_of_loss(const ir::Value& loss);
 
 }  // namespace ipu::frontends

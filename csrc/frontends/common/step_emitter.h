@@ -61,7 +61,7 @@ class StepEmitter {
   Home home_of_input(const Value& input) const;
   Home home_of_value(const Value& value) const;
   int ipu_of(const Home& home) const;
-  // The builder moves this stream as its mark says (overlap_marks.h).
+  // The builder moves this stream as its mark says (frontends/torch/executor/overlap_marks.h).
   static void overlap(ir::Builder& builder, ir::ExchangeStrategy exchange);
   static void stand_at(ir::Builder& builder, const Home& home, ir::Context context);
 

@@ -11,7 +11,7 @@
 #include "ops/definition/build.h"
 #include "ops/definition/effects.h"
 #include "ops/definition/op_def.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::frontends {
 namespace {
@@ -75,13 +75,11 @@ void StepEmitter::check_loss_scaling() const {
                     scaling.period),
         kPopartException);
   if (options_.schedule == Schedule::kPipelined && plan_.forward_stages > 1 && options_.accumulation == 1)
-    throw Error(ErrorCode::kOption,
-                fmt::format("automatic loss scaling in a pipeline without accumulation: the pipeline has {} "
-                            "stages, and Training.gradientAccumulation is 1.\n"
-                            "  try:      options.Training.gradientAccumulation({}) or more, or "
-                            "poptorch.ShardedExecution",
-                            plan_.forward_stages, 2 * plan_.forward_stages - 1),
-                kPopartException);
+    throw worded(
+        ErrorCode::kOption, "scaling_without_accumulation",
+        "automatic loss scaling in a pipeline without accumulation: the pipeline has {stages} stages, "
+        "and a weight update has 1 micro-batch.",
+        {{"stages", plan_.forward_stages}, {"needed", 2 * plan_.forward_stages - 1}}, kPopartException);
 }
 
 bool StepEmitter::is_counted(const Value& forward, const Value& gradient) const {
@@ -116,17 +114,15 @@ void StepEmitter::collect_loss_scaling() {
     counted_elements_ += gradient->type().elements();
   }
   if (counted_elements_ == 0)
-    throw Error(
-        ErrorCode::kOption,
-        fmt::format("no float16 gradient: automatic loss scaling counts large elements of float16 "
-                    "gradients, and of the {} gradients of this model none {}.\n"
-                    "  try:      model.half(), or setAutomaticLossScaling(False): gradients in float32 "
-                    "need no loss scaling",
-                    gradient_.gradients.size(),
-                    options_.loss_scaling.tracking == LossScaling::Tracking::kAll ? "is one"
+    throw worded(
+        ErrorCode::kOption, "no_half_gradient",
+        "no float16 gradient: automatic loss scaling counts large elements of float16 gradients, and "
+        "of the {gradients} gradients of this model none {wanted}.",
+        {{"gradients", std::ssize(gradient_.gradients)},
+         {"wanted", options_.loss_scaling.tracking == LossScaling::Tracking::kAll ? "is one"
                     : options_.loss_scaling.tracking == LossScaling::Tracking::kNamed
                         ? "is one of a tensor that is named"
-                        : "is one of an input of a product or convolution"),
+                        : "is one of an input of a product or convolution"}},
         kPopartException);
   for (const auto& [block, values] : counts) {
     const Home home{block, nullptr};

@@ -9,15 +9,13 @@
 #include "frontends/popxl/call_check.h"
 #include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/op_kind.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::popxl {
 namespace {
 
-[[noreturn]] void not_differentiable(std::string text, const Op* op = nullptr) {
-  Error error(ErrorCode::kNotDifferentiable, std::move(text));
-  if (op != nullptr) error.at(ir::user_line(op->settings.location));
-  throw error;
+[[noreturn]] void not_differentiable(std::string text, const Op& op) {
+  throw Error(ErrorCode::kNotDifferentiable, std::move(text)).at(ir::user_line(op.settings.location));
 }
 
 bool is_call(const Op& op) { return op.kind().type == "Call"; }
@@ -71,7 +69,7 @@ void refuse_writes(const Graph& graph) {
               "graph with a write: graph '{}' has {} {}, which overwrites its input; differentiate what comes "
               "before the write, or use the form of the op that gives a new tensor",
               graph.id(), op->kind().type, id),
-          op);
+          *op);
 }
 
 GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const std::vector<Tensor*>& required,
@@ -97,10 +95,11 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
     for (Tensor* tensor : required) {
       Tensor* gradient = gradient_of(*tensor);
       if (gradient == nullptr && !available)
-        not_differentiable(fmt::format(
-            "no gradient arises: of '{}' in graph '{}'; nothing whose gradient is provided depends on it by "
-            "ops that have one",
-            tensor->id(), forward_.id()));
+        throw worded(
+            ErrorCode::kNotDifferentiable, "no_gradient_arises",
+            "no gradient arises: of '{tensor}' in graph '{graph}'; nothing whose gradient is provided "
+            "depends on it by ops that have one",
+            {{"tensor", tensor->id()}, {"graph", forward_.id()}});
       if (gradient == nullptr) continue;
       graph_->outputs.push_back(gradient);
       info.outputs.push_back({tensor->id(), ConnectionType::kFwdGrad});
@@ -190,12 +189,12 @@ void GradGraphMaker::differentiate(Op& op) {
         fmt::format("op without a gradient: {} {} of graph '{}' stands between what is required and "
                     "what is provided; detach() before it stops the gradient",
                     op.kind().type, op.id(), forward_.id()),
-        &op);
+        op);
   if (op.kind().why_no_gradient)
     if (const std::string why = op.kind().why_no_gradient(op); !why.empty())
       not_differentiable(fmt::format("op without a gradient: {} {} of graph '{}': {}", op.kind().type,
                                      op.id(), forward_.id(), why),
-                         &op);
+                         op);
   for (const GradientRow& row : op.kind().gradients) {
     if (row.attributes) {
       add_ordinary_op(op, row);

@@ -106,7 +106,7 @@ std::map<int, TensorInfo> remembered(const Op& op) {
   Error named(error.code(),
               fmt::format("{}\n  op: {} {} in {}, inputs: {}", error.text(), op.id(), op.kind().type,
                           described(op.graph()), inputs.empty() ? "none" : inputs));
-  throw named.at(ir::user_line(op.settings.location));
+  throw named.because(error.reason(), error.parameters()).at(ir::user_line(op.settings.location));
 }
 
 }  // namespace

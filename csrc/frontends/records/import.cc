@@ -88,7 +88,7 @@ class ModelImporter {
       const ops::VersionRange& range = importer->versions;
       known += fmt::format("{}{} to {}", known.empty() ? "" : ", ", range.since, range.until);
     }
-    return known.empty() ? "there is no importer for it" : "the versions that can be imported are " + known;
+    return known.empty() ? kNoImporter : "the versions that can be imported are " + known;
   }
 
   void import_node(const NodeRecord& node) {

@@ -37,8 +37,12 @@ void UnsupportedNodes::raise(const std::string& source) const {
     text += fmt::format(" ({} {} their results, so the list may be incomplete)", skipped_,
                         skipped_ == 1 ? "node reads" : "nodes read");
   text += ".";
+  std::string unknown;
   for (const auto& [key, nodes] : entries_) {
     const auto& [domain, type, version, why] = key;
+    if (why == kNoImporter)
+      unknown +=
+          fmt::format("{}{}.{}:{}", unknown.empty() ? "" : ", ", quotation(domain), quotation(type), version);
     text += fmt::format("\n  {}::{}, version {}  x{}: {}", quotation(domain), quotation(type), version,
                         nodes.size(), why);
     for (size_t i = 0; i < nodes.size() && i < kNamed; ++i) text += "\n            " + nodes[i];
@@ -48,7 +52,7 @@ void UnsupportedNodes::raise(const std::string& source) const {
       "\n  try:      export the model with other operators or another version of the domain, or compute that "
       "part outside of it"
       "\n  read:     docs/ops.md lists what is supported";
-  throw Error(ErrorCode::kUnsupportedOps, text);
+  throw Error(ErrorCode::kUnsupportedOps, text).because("unsupported_nodes", {{"unknown", unknown}});
 }
 
 }  // namespace ipu::frontends::records

@@ -10,12 +10,15 @@
 
 namespace ipu::frontends::records {
 
+inline constexpr char kNoImporter[] = "there is no importer for it";  // whatever the version
+
 class UnsupportedNodes {
  public:
   void add(const NodeRecord& node, int version, const std::string& why);
   void add_skipped() { ++skipped_; }  // reads what an operator of the list would have given
   bool empty() const { return entries_.empty(); }
-  [[noreturn]] void raise(const std::string& source) const;  // Error(kUnsupportedOps)
+  [[noreturn]] void raise(const std::string& source)
+      const;  // Error(kUnsupportedOps); parameter "unknown": the operators without an importer, "ai.onnx.Hardmax:11, ..."
 
  private:
   using Key = std::tuple<std::string, std::string, int, std::string>;  // domain, type, version, why

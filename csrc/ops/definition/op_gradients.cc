@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/decomposition.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::ops {
 namespace {
@@ -27,21 +27,17 @@ std::vector<ir::Value*> by_decomposition(const ir::Op& op, const std::vector<ir:
 }  // namespace
 
 void not_differentiable(const ir::Op& op, const std::string& reason) {
+  std::string what = fmt::format("'{}' at {}", op.kind(), ir::to_string(op.location)), line;
   if (op.origin != nullptr && op.origin->domain.starts_with("ai.")) {  // a node of a model
     const std::string node = op.location == nullptr ? "" : op.location->module_path;
-    throw Error(
-        ErrorCode::kNotDifferentiable,
-        fmt::format("not differentiable: a gradient is needed through {}::{}{}, {}. Detach what it is "
-                    "computed from, or use an operator that has one.",
-                    op.origin->domain, op.origin->type, node.empty() ? "" : " '" + node + "'", reason));
+    what = fmt::format("{}::{}{}", op.origin->domain, op.origin->type, node.empty() ? "" : " '" + node + "'");
+  } else {
+    line = ir::user_line(op.location);
   }
-  const std::string where = ir::to_string(op.location);
-  throw Error(
-      ErrorCode::kNotDifferentiable,
-      fmt::format("not differentiable: a gradient is needed through '{}' at {}, {}. "
-                  "Stop the gradient there with detach() or torch.no_grad(), or use an op that has one.",
-                  op.kind(), where, reason))
-      .at(ir::user_line(op.location));
+  throw worded(ErrorCode::kNotDifferentiable, "no_gradient",
+               "not differentiable: a gradient is needed through {what}, {why}.",
+               {{"what", what}, {"why", reason}})
+      .at(line);
 }
 
 std::vector<ir::Value*> gradients_of_op(const ir::Op& op, const std::vector<ir::Value*>& upstream,

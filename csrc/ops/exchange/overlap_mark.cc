@@ -1,5 +1,5 @@
 // overlap_mark: how far the transfer of an input or output of the model may overlap with compute. A front end takes
-// the marks out of the forward graph before it becomes a program (frontends/common/overlap_marks.h).
+// the marks out of the forward graph before it becomes a program (frontends/torch/executor/overlap_marks.h).
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {

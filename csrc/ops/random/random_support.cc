@@ -1,5 +1,7 @@
 #include "ops/random/random_support.h"
 
+#include "support/wording.h"
+
 namespace ipu::ops {
 
 void require_seed(const InferContext& context, int operand) {
@@ -18,10 +20,11 @@ kernels::RandomStream stream_of(const ReferenceCall& call, int operand) {
 
 void refuse_generator(AtenImportCall& call) {
   if (call.has("generator"))
-    call.unsupported(
-        "generator=: random numbers of the IPU come from Options.randomSeed and PoplarExecutor.rng_state; "
-        "leave "
-        "the argument out");
+    throw worded(
+        ErrorCode::kUnsupportedOps, "generator",
+        "unsupported operation: {operator}: generator=: random numbers of the IPU come from the seed of "
+        "the program; leave the argument out.",
+        {{"operator", call.described()}});
 }
 
 ir::Value* drawn(AtenImportCall& call, std::string_view kind, Attributes attributes, ir::Value* x) {

@@ -43,8 +43,8 @@ class OffloadActivations : public Pass {
     if (left_ > 0)
       log(LogLevel::kWarn,
           std::to_string(left_) +
-              " activations stay on chip although TensorLocations.setActivationLocation says "
-              "off chip: a pipeline keeps them in the queues of its stages");
+              " activations stay on chip although their location is off chip: a pipeline keeps them in the "
+              "queues of its stages");
     context.count("activations offloaded", stored_);
     context.count("loads of activations", loaded_);
     return stored_ > 0;

@@ -10,6 +10,7 @@
 #include "ops/definition/effects.h"
 #include "passes/semantic/memory_map.h"
 #include "support/interruption.h"
+#include "support/wording.h"
 
 namespace ipu::passes {
 namespace {
@@ -161,11 +162,14 @@ class OrderCheck {
 
   void demand(const ir::Op& earlier, const ir::Op& later, const Place& memory) {
     if (dependences_->reaches(earlier, later)) return;
-    refuse(later, fmt::format(
-                      "ambiguous order: %{} of @{} is accessed by {} and by {}, "
-                      "one of them writes to it, and neither operands nor order edges say which comes first. "
-                      "Put both in an in_sequence context.",
-                      memory.value->name(), graph_.name(), described(earlier), described(later)));
+    throw worded(ErrorCode::kInvalidIr, "ambiguous_order",
+                 "ambiguous order: %{value} of @{graph} is accessed by {earlier} and by {later}, one of them "
+                 "writes to it, and neither operands nor order edges say which comes first.",
+                 {{"value", memory.value->name()},
+                  {"graph", graph_.name()},
+                  {"earlier", described(earlier)},
+                  {"later", described(later)}})
+        .at(ir::user_line(later.location));
   }
 
   const ir::Graph& graph_;

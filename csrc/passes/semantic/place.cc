@@ -15,7 +15,7 @@
 #include "ops/replicable.h"
 #include "passes/op_table.h"
 #include "passes/pass.h"
-#include "support/error.h"
+#include "support/wording.h"
 
 namespace ipu::passes {
 namespace {
@@ -222,13 +222,10 @@ class Place : public Pass {
                          it.settings.block, *it.settings.stage,
                          it.settings.ipu.has_value() ? fmt::format(", IPU {}", *it.settings.ipu) : "");
     };
-    throw Error(
-        ErrorCode::kStageOrder,
-        fmt::format("pipeline stage going back: {} reads a result of {}. "
-                    "In a pipeline data never flow to an earlier stage: "
-                    "give the second op a block of its own in a later stage, which may be on the same IPU, "
-                    "or use poptorch.ShardedExecution.",
-                    describe(op), describe(producer)))
+    throw worded(ErrorCode::kStageOrder, "stage_going_back",
+                 "pipeline stage going back: {reader} reads a result of {producer}. In a pipeline data never "
+                 "flow to an earlier stage.",
+                 {{"reader", describe(op)}, {"producer", describe(producer)}})
         .at(ir::user_line(op.location));
   }
 

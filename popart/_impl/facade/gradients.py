@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from popart._impl.core_errors import reason_of
 from popart._impl.enums import GradOpInType
 from popart._impl.exceptions import popart_exception
 from popart._impl.tensor_info import native_number
@@ -97,7 +98,7 @@ def _arises(core: Any, graph: int, input: str, outputs: dict[int, str], provided
     try:
         _, made = _differentiate(core, graph, [outputs[index] for index in provided], [input])
     except popart_exception as error:
-        if "no gradient arises" in str(error):
+        if reason_of(error) == "no_gradient_arises":
             return False
         raise
     core.erase_graph(made)

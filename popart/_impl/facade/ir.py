@@ -12,7 +12,8 @@ from ipu_core import _native
 from popart._impl.data_flow import DataFlow
 from popart._impl.debug_info import DebugInfo
 from popart._impl.enums import TensorType
-from popart._impl.exceptions import Checked, popart_exception
+from popart._impl.core_errors import Checked
+from popart._impl.exceptions import popart_exception
 from popart._impl.facade import creators, dot, rewriting, text, transforms
 from popart._impl.facade.classes import Classes, native_kinds
 from popart._impl.facade.graph import Graph

@@ -9,7 +9,8 @@ import numpy
 
 from popart._impl.debug_info import DebugInfo
 from popart._impl.enums import DataType, ReplicatedStreamMode, TensorType, TileSet
-from popart._impl.exceptions import Checked, popart_exception
+from popart._impl.core_errors import Checked
+from popart._impl.exceptions import popart_exception
 from popart._impl.facade.regions import modified_regions
 from popart._impl.facade.values import Region
 from popart._impl.groups import VariableSettings

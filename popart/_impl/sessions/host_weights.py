@@ -11,7 +11,7 @@ import ipu_core
 from ipu_common import replica_groups
 from popart._impl.exceptions import popart_exception, popart_internal_exception, popart_runtime_error
 from popart._impl.logs import getLogger
-from popart._impl.sessions.errors import as_popart
+from popart._impl.core_errors import as_popart
 from popart._impl.sessions.initialisers import Initialisers
 
 if TYPE_CHECKING:

@@ -11,14 +11,10 @@ import numpy
 from ipu_common import replica_groups
 from ipu_common.host_variables import HostVariable, host_variables
 import ipu_core
+from popart._impl.core_errors import CURES, as_popart, reason_of
 from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
-from popart._impl.exceptions import (
-    OutOfMemoryException,
-    popart_exception,
-    popart_runtime_error,
-    poplar_application_runtime_error,
-)
+from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.sessions.entry_rows import EntryRows, entry_rows
 from popart._impl.sessions.inference import InferenceSession
@@ -27,25 +23,14 @@ from popart._impl.tensor_info import NUMPY, of_native_number
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
-_AMBIGUOUS = "ambiguous order"  # how the message of the compiler begins
-
-
-def _raise(error: Exception, of_run: bool = False) -> None:
-    """An error of the native side as the exception that PopART has for it."""
-    text = str(error)
-    if "log2_scale" in text and of_run:
-        raise poplar_application_runtime_error(text) from error
-    if "out of tile memory" in text:
-        raise OutOfMemoryException(text) from error
-    raise popart_exception(text) from error
-
-
 class IrSession(InferenceSession):
     """A session of a program that `fromIr` gives. Steps: prepareDevice, weightsFromHost, run, weightsToHost.
 
     Raises:
         popart_exception: the program cannot be compiled, a run fails, calls come out of order.
     """
+
+    cures: Mapping[str, str] = CURES  # of the front end whose users read the errors
 
     def __init__(self) -> None:
         raise TypeError("IrSession is made by InferenceSession.fromIr")
@@ -102,7 +87,7 @@ class IrSession(InferenceSession):
         try:
             self._native = core.compile(os.fsencode(folder), key, self._compiled_for[0] not in _HARDWARE)
         except ipu_core.Error as error:
-            _raise(error)
+            raise self._error(error) from error
         how = "loaded from the cache" if self._native.from_cache else "compiled"
         getLogger("session").debug(f"the executable of {self._name} was {how}")
         self._replicas, self._steps = local, max(1, ir.getDataFlow().batchesPerStep())
@@ -153,6 +138,9 @@ class IrSession(InferenceSession):
             )
         self._device = device
 
+    def _error(self, error: ipu_core.Error, of_run: bool = False) -> Exception:
+        return as_popart(error, of_run, self.cures)
+
     def _prepared(self) -> Any:
         if self._native is None:
             raise popart_exception("the program is not compiled: call prepareDevice first")
@@ -165,7 +153,7 @@ class IrSession(InferenceSession):
             try:
                 native.attach()
             except ipu_core.Error as error:
-                _raise(error)
+                raise self._error(error) from error
 
     def detach(self) -> None:
         """Gives the IPUs back."""
@@ -182,7 +170,7 @@ class IrSession(InferenceSession):
         try:
             return native.run(dict(inputs), entry)
         except ipu_core.Error as error:
-            _raise(error, of_run=True)
+            raise self._error(error, of_run=True) from error
 
     # --- variables
     def weightsFromHost(self) -> None:
@@ -194,7 +182,7 @@ class IrSession(InferenceSession):
                 if self.only is None or number in self.only:
                     native.write(name, self._to_device(name, self._host.by_number[number]))
         except ipu_core.Error as error:
-            _raise(error)
+            raise self._error(error) from error
         if "weights_from_host" in native.entry_points:
             self._run_entry("weights_from_host", {})
         getLogger("devicex").debug("weights from host: all variables were uploaded")
@@ -208,7 +196,7 @@ class IrSession(InferenceSession):
             for name, number in self._variables.items():
                 self._from_device(name, self._host.by_number[number], native.read(name))
         except ipu_core.Error as error:
-            _raise(error)
+            raise self._error(error) from error
         self._host.in_sync = True
         getLogger("devicex").debug("weights to host: all variables were downloaded")
 
@@ -254,8 +242,7 @@ class IrSession(InferenceSession):
         try:
             read = _as_host(self._prepared().read(tensor_id), dtype)
         except ipu_core.Error as error:
-            _raise(error)
-            raise
+            raise self._error(error) from error
         rows = self._rows.get(tensor_id)
         if rows is None:
             return read
@@ -385,7 +372,7 @@ class IrSession(InferenceSession):
             if self._native is None:
                 self._compile()
         except popart_exception as error:
-            if _AMBIGUOUS not in str(error):
+            if reason_of(error) != "ambiguous_order":
                 raise
             return True
         return False

@@ -10,7 +10,7 @@ import numpy
 
 import ipu_core
 from popart._impl.exceptions import popart_exception
-from popart._impl.sessions.errors import as_popart
+from popart._impl.core_errors import as_popart
 
 if TYPE_CHECKING:
     import onnx

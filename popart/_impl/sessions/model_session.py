@@ -20,7 +20,7 @@ from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.sessions import engine_options
 from popart._impl.sessions.anchors import anchor_shape
-from popart._impl.sessions.errors import as_popart
+from popart._impl.core_errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
 from popart._impl.sessions.initialisers import Initialisers, broadcast_inputs
 from popart._impl.sessions.ir_listing import IrReading

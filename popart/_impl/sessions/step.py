@@ -10,7 +10,7 @@ import ipu_core
 from popart._impl.enums import AnchorReturnTypeId, SyntheticDataMode
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
-from popart._impl.sessions.errors import as_popart
+from popart._impl.core_errors import as_popart
 from popart._impl.sessions.step_callbacks import give_scalars, run_callbacks
 from popart._impl.sessions.transfers import ANCHOR, Transfers, transfers_of
 from popart._impl.sessions.typed import typed, typed_place

@@ -12,8 +12,6 @@ from poptorch._impl.capture import custom_functions, host_calls, lazy_modules, p
 from poptorch._impl.capture.registrations import Registrations
 from poptorch._impl import structures
 
-_DYNAMIC_SHAPE = "the shape of its result depends on values"  # in errors of the capture
-
 
 def micro_batch(tensor, count, factors):
     """The first of `count` equal parts along dimension 0.
@@ -162,7 +160,7 @@ class GraphCapture:
             with _surroundings(self._training):
                 return changes.run(lambda: self._run(changes, names, values, keywords, examples))
         except poptorch_core.Error as error:
-            if _DYNAMIC_SHAPE not in error.message:
+            if error.reason != "dynamic_shape":
                 raise
             raise errors.with_dynamic_shape(error) from None
         except RuntimeError as error:

@@ -43,7 +43,10 @@ MESSAGES = {
         "inputReplicaGrouping: replicationFactor 3 is not a multiple of the group size 2.",
     ),
     "3.3 broadcastBuffers": ("AssertionError", "broadcast_buffers must be True or False, got int"),
-    "3.3 strategy": ("AssertionError", "strategy must be a PipelinedExecution, ShardedExecution, SerialPhasedExecution or ParallelPhasedExecution, got str"),
+    "3.3 strategy": (
+        "AssertionError",
+        "strategy must be a PipelinedExecution, ShardedExecution, SerialPhasedExecution or ParallelPhasedExecution, got str",
+    ),
     "3.3 memory key": ("AssertionError", "keys must be 'IPU<number>', got '0'"),
     "3.3 memory index": ("ValueError", "invalid literal for int() with base 10: 'x'"),
     "3.3 round": ("AssertionError", "auto_round_num_ipus must be True or False"),
@@ -449,6 +452,18 @@ def test_error_is_the_documented_one(name, few_objects, idle_ipus):
     text += f"\nError raised in:\n{error.location}" if error.location else ""
     assert str(error) == f"In {line}: {text}"
     assert re.search(r"error_\w+\.py:", line)
+
+
+def test_an_error_of_the_core_carries_what_decides_about_it(few_objects, idle_ipus):
+    gc.collect()
+    with pytest.raises(poptorch.Error) as raised:
+        ALL["9.7 many"][0]()
+    error = raised.value
+    assert (error.code, error.reason) == (403, "too_many_ipus")
+    assert error.parameters == {"count": "65 IPUs are specified (65 for the model, 1 replica)", "most": 64}
+    with pytest.raises(poptorch.Error) as raised:
+        ALL["13.2 nop"][0]()
+    assert (raised.value.code, raised.value.reason, raised.value.parameters) == (None, "", {})
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,17 @@ def test_replicas_draw_different_numbers():
     assert not torch.equal(a, b) and abs((a * b).mean()) < 0.25
 
 
+def test_a_generator_of_torch_is_refused():
+    with pytest.raises(poptorch.Error) as raised:
+        poptorch.inferenceModel(Call(lambda x: x + torch.rand(3, generator=torch.Generator())), options())(
+            torch.ones(3)
+        )
+    assert (
+        "generator=: random numbers of the IPU come from the seed of the program; leave the argument out. "
+        "Options.randomSeed and PoplarExecutor.rng_state set that seed."
+    ) in raised.value.message
+
+
 def test_capture_leaves_the_generator_of_torch_alone():
     model = poptorch.inferenceModel(Call(lambda x: (*sample(x), torch.rand(3), torch.randperm(4))), options())
     before = torch.get_rng_state()

@@ -157,9 +157,7 @@ def test_a_pipeline_keeps_its_activations_and_says_so(capfd):
     statistics = train(options, ipus=(0, 1, 2))[2]
     assert moved(statistics) == (0, 0)
     said = capfd.readouterr()
-    assert (
-        "activations stay on chip although TensorLocations.setActivationLocation says off chip" in said.err + said.out
-    )
+    assert "activations stay on chip although their location is off chip" in said.err + said.out
 
 
 class Tied(torch.nn.Module):

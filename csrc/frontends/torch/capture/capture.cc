@@ -135,18 +135,18 @@ std::vector<ir::Value*> Capture::unsupported(const OpInfo& info, const std::stri
   return values;
 }
 
-void Capture::unsupported_without_shape(const OpInfo& info, const std::string& detail) {
+void Capture::unsupported_without_shape(const OpInfo& info, const std::string& detail, std::string reason) {
   unsupported(info, detail, {}, {});
-  raise_unsupported("the shape of a result is unknown");
+  raise_unsupported("the shape of a result is unknown", std::move(reason));
 }
 
 void Capture::require_supported() {
   if (!unsupported_.empty()) raise_unsupported("gradients are asked for");
 }
 
-void Capture::raise_unsupported(std::string_view stopped) {
+void Capture::raise_unsupported(std::string_view stopped, std::string reason) {
   annotations_.lines().resolve();
-  unsupported_.raise(stopped);
+  unsupported_.raise(stopped, std::move(reason));
 }
 
 // --- the end

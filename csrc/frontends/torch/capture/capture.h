@@ -79,7 +79,8 @@ class Capture {
                                       at::ArrayRef<c10::IValue> arguments,
                                       const std::vector<TensorMeta>& results);
   // Raises Error(kUnsupportedOps) at once: the result's shape is unknown, so the list may be incomplete.
-  [[noreturn]] void unsupported_without_shape(const OpInfo& info, const std::string& detail);
+  [[noreturn]] void unsupported_without_shape(const OpInfo& info, const std::string& detail,
+                                              std::string reason = "");
   // Raises it when an operator was met that nothing can import: its gradient cannot be said.
   void require_supported();
   // The seed of this forward pass (u32[2]): an input of the graph that comes into being when first asked for.
@@ -106,7 +107,8 @@ class Capture {
   void leave();  // restores the thread; idempotent
   OutputSpec output_of(const at::Tensor& t);
   int take_seed_input();
-  [[noreturn]] void raise_unsupported(std::string_view stopped);  // where capture ends before forward does
+  [[noreturn]] void raise_unsupported(std::string_view stopped,  // where capture ends before forward does
+                                      std::string reason = "");
 
   bool training_;
   uint64_t id_;

@@ -16,7 +16,7 @@ void UnsupportedOps::add(const std::string& name, const std::string& detail, ir:
   found->lines.push_back(std::move(location));
 }
 
-void UnsupportedOps::raise(std::string_view stopped) const {
+void UnsupportedOps::raise(std::string_view stopped, std::string reason) const {
   int64_t total = 0;
   for (const Op& u : ops_) total += u.count;
   std::string text = "unsupported operations: forward() uses " + std::to_string(ops_.size()) +
@@ -46,7 +46,7 @@ void UnsupportedOps::raise(std::string_view stopped) const {
   text +=
       "\n  try:      write them with supported operators, or do that part on the CPU before or after the call"
       "\n  read:     docs/ops.md lists what is supported";
-  throw Error(ErrorCode::kUnsupportedOps, text).at(first);
+  throw Error(ErrorCode::kUnsupportedOps, text).because(std::move(reason)).at(first);
 }
 
 }  // namespace ipu::frontends::torch_frontend

@@ -16,7 +16,7 @@ class UnsupportedOps {
   bool empty() const { return ops_.empty(); }
   // Error(kUnsupportedOps). `stopped`: where capture stopped before the end of forward(), or nothing. Locations
   // are resolved.
-  [[noreturn]] void raise(std::string_view stopped) const;
+  [[noreturn]] void raise(std::string_view stopped, std::string reason) const;
 
  private:
   struct Op {

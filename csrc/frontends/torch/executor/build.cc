@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <set>
 
-#include "frontends/common/overlap_marks.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/back_end_form.h"
 #include "frontends/torch/executor/executor.h"
+#include "frontends/torch/executor/overlap_marks.h"
 #include "frontends/torch/executor/signature.h"
 #include "passes/pass.h"
 #include "support/interruption.h"
@@ -40,6 +40,18 @@ void check_buffers(const Captured& captured, const CompileSettings& s) {
                     "  try:      Options.broadcastBuffers(False): each replica keeps its own value, and one "
                     "of them is read back");
   }
+}
+
+// `return out, 3 * loss`: the factor is not seen by the gradient.
+void warn_of_what_follows(const ir::Value& loss) {
+  const auto described = [](const ir::Op& op) {
+    return "'" + op.kind() + "' at " + ir::to_string(op.location);
+  };
+  if (const ir::Op* reader = reader_of_loss(loss); reader != nullptr)
+    log(LogLevel::kWarn, "The value that is trained on is " + described(*loss.producer()) +
+                             ". What forward computes from it, " + described(*reader) +
+                             ", does not change the gradients. To train on that value, wrap it in "
+                             "poptorch.identity_loss(value, reduction=\"none\").");
 }
 
 // What is printed must be used, as published: otherwise the op is not part of the program.
@@ -142,7 +154,10 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
 
   StepOptions step = settings.step;
   take_overlap_marks(forward, step);
-  if (step.training) step.loss = find_final_loss(*captured.graph, static_cast<int>(captured.inputs.size()));
+  if (step.training) {
+    step.loss = find_final_loss(*captured.graph, static_cast<int>(captured.inputs.size()));
+    warn_of_what_follows(*step.loss);
+  }
   step.replicas = settings.compile.replicas * settings.compile.processes;
   step.replicas_of_process = settings.compile.replicas;
   for (const auto& [block, place] : step.places)

@@ -11,6 +11,7 @@
 #include "frontends/torch/capture/kernel/known_masks.h"
 #include "frontends/torch/capture/operators/shapes.h"
 #include "frontends/torch/capture/operators/stack.h"
+#include "frontends/torch/errors.h"
 #include "ops/definition/build.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -21,7 +22,8 @@ using Arguments = at::ArrayRef<c10::IValue>;
 
 [[noreturn]] void raise_dynamic_shape(Capture& c, const OpInfo& info) {
   c.unsupported_without_shape(
-      info, "the shape of its result depends on values; use torch.where or a mask of fixed shape");
+      info, "the shape of its result depends on values; use torch.where or a mask of fixed shape",
+      "dynamic_shape");
 }
 
 bool has_boolean_index(Arguments arguments) {
@@ -63,7 +65,7 @@ std::vector<ir::Value*> import_or_collect(Capture& c, const OpInfo& functional, 
     return c.import(functional, arguments, results);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kUnsupportedOps) throw;
-    return c.unsupported(info, e.message(), arguments, results);
+    return c.unsupported(info, in_words_of_poptorch(e).message(), arguments, results);
   }
 }
 

@@ -1,14 +1,12 @@
-#include "frontends/common/overlap_marks.h"
-
-#include <fmt/core.h>
+#include "frontends/torch/executor/overlap_marks.h"
 
 #include <algorithm>
 
 #include "ir/structure.h"
-#include "support/error.h"
 #include "support/log.h"
+#include "support/wording.h"
 
-namespace ipu::frontends {
+namespace ipu::frontends::torch_frontend {
 namespace {
 
 using ir::ExchangeStrategy;
@@ -69,8 +67,11 @@ class Marks {
  private:
   bool is_input() const { return mark_->attributes.text("direction") == "input"; }
 
-  [[noreturn]] void refuse(ErrorCode code, const std::string& text) const {
-    throw Error(code, text).at(ir::user_line(mark_->location));
+  // Fields: `parameters`, the mark's {name} and {mode}.
+  [[noreturn]] void refuse(ErrorCode code, std::string_view text, Error::Parameters parameters) const {
+    parameters.emplace_back("name", name_);
+    parameters.emplace_back("mode", mode_);
+    throw worded(code, "", text, std::move(parameters)).at(ir::user_line(mark_->location));
   }
 
   void check_input() const {
@@ -82,28 +83,30 @@ class Marks {
       std::string made = ", an input of a loop or branch";
       if (const ir::Op* producer = value.producer(); producer != nullptr)
         made = producer->is(ir::kind::kConstant) ? ", a constant" : " that " + described(*producer) + " made";
-      refuse(ErrorCode::kAnnotation,
-             fmt::format("overlap of no input: {} is given a tensor {}{}. It marks inputs of the model.{}",
-                         name_, type, made, cure));
+      refuse(
+          ErrorCode::kAnnotation,
+          "overlap of no input: {name} is given a tensor {type}{made}. It marks inputs of the model.{cure}",
+          {{"type", type}, {"made", made}, {"cure", cure}});
     }
     const ForwardGraph::Input& input = forward_.inputs[static_cast<size_t>(value.index())];
     if (input.kind != ForwardGraph::Input::Kind::kHost)
       refuse(
           ErrorCode::kAnnotation,
-          fmt::format("overlap of no input: {} is given '{}' {}, a parameter or buffer. It marks inputs of "
-                      "the model.{}",
-                      name_, input.name, type, cure));
+          "overlap of no input: {name} is given '{input}' {type}, a parameter or buffer. It marks inputs of "
+          "the model.{cure}",
+          {{"input", input.name}, {"type", type}, {"cure", cure}});
     std::string others;
     for (const ir::Use& use : value.uses())
       if (use.user != mark_) others += (others.empty() ? "" : ", ") + described(*use.user);
     if (value.is_output()) others += std::string(others.empty() ? "" : ", ") + "the results of forward";
     if (others.empty()) return;
-    const auto readers = std::ssize(value.uses()) - 1 + (value.is_output() ? 1 : 0);
-    refuse(
-        ErrorCode::kAnnotation,
-        fmt::format("overlap of an input that is read elsewhere: {} must be the only direct reader of input "
-                    "'{}', which has {} more: {}.{}",
-                    name_, input.name, readers, others, cure));
+    refuse(ErrorCode::kAnnotation,
+           "overlap of an input that is read elsewhere: {name} must be the only direct reader of input "
+           "'{input}', which has {readers} more: {others}.{cure}",
+           {{"input", input.name},
+            {"readers", std::ssize(value.uses()) - 1 + (value.is_output() ? 1 : 0)},
+            {"others", others},
+            {"cure", cure}});
   }
 
   void check_output() {
@@ -111,57 +114,55 @@ class Marks {
     const std::string type = ir::to_string(marked.type());
     const std::string cure = "\n  try:      mark what forward returns last thing, and return only that";
     if (!marked.uses().empty())
-      refuse(
-          ErrorCode::kAnnotation,
-          fmt::format("overlap of no output: the tensor {} marked by {} is read by {}. The mark must be the "
-                      "last operation before the tensor is returned.{}",
-                      type, name_, described(*marked.uses().front().user), cure));
+      refuse(ErrorCode::kAnnotation,
+             "overlap of no output: the tensor {type} marked by {name} is read by {reader}. The mark must be "
+             "the last operation before the tensor is returned.{cure}",
+             {{"type", type}, {"reader", described(*marked.uses().front().user)}, {"cure", cure}});
     const auto& outputs = forward_.graph->outputs();
     const auto at = std::find(outputs.begin(), outputs.end(), &marked);
     output_ = static_cast<int>(at - outputs.begin());
     if (at == outputs.end() ||
         forward_.outputs[static_cast<size_t>(output_)].kind != ForwardGraph::Output::Kind::kHost)
-      refuse(ErrorCode::kAnnotation, fmt::format("overlap of no output: the tensor {} marked by {} is not "
-                                                 "returned by forward.{}",
-                                                 type, name_, cure));
+      refuse(ErrorCode::kAnnotation,
+             "overlap of no output: the tensor {type} marked by {name} is not returned by forward.{cure}",
+             {{"type", type}, {"cure", cure}});
     const int times = forward_.outputs[static_cast<size_t>(output_)].times_returned;
     if (times > 1 || marked.output_count() > 1)
       refuse(ErrorCode::kAnnotation,
-             fmt::format("overlapped output returned twice: forward returns the tensor {} marked by {} {} "
-                         "times.\n  try:      return it once, or mark a tensor for each place",
-                         type, name_, std::max(times, marked.output_count())));
+             "overlapped output returned twice: forward returns the tensor {type} marked by {name} {times} "
+             "times.\n  try:      return it once, or mark a tensor for each place",
+             {{"type", type}, {"times", std::max(times, marked.output_count())}});
   }
 
-  void check_options(ExchangeStrategy exchange) const {
-    const std::string mode = mode_name(exchange);
+  void check_options(ExchangeStrategy exchange) {
+    mode_ = mode_name(exchange);
     if (options_.schedule == Schedule::kPipelined)
-      refuse(
-          ErrorCode::kOption,
-          fmt::format("overlapped I/O is unsupported in a pipeline: {} is called with {}, and the execution "
-                      "strategy is PipelinedExecution.\n"
-                      "  try:      options.setExecutionStrategy(poptorch.ShardedExecution()), which on one "
-                      "IPU computes the same",
-                      name_, mode));
+      refuse(ErrorCode::kOption,
+             "overlapped I/O is unsupported in a pipeline: {name} is called with {mode}, and the execution "
+             "strategy is PipelinedExecution.\n"
+             "  try:      options.setExecutionStrategy(poptorch.ShardedExecution()), which on one "
+             "IPU computes the same",
+             {});
     if (options_.io_tiles < kFewestIoTiles)
       refuse(
           ErrorCode::kOption,
-          fmt::format("no tiles for I/O: {} is called with {}, which needs {} tiles or more for I/O, and {} "
-                      "are reserved.\n  try:      options.TensorLocations.numIOTiles({})",
-                      name_, mode, kFewestIoTiles, options_.io_tiles, kFewestIoTiles));
+          "no tiles for I/O: {name} is called with {mode}, which needs {fewest} tiles or more for I/O, and "
+          "{reserved} are reserved.\n  try:      options.TensorLocations.numIOTiles({fewest})",
+          {{"fewest", kFewestIoTiles}, {"reserved", options_.io_tiles}});
     if (options_.prefetch_depth < 1)
       refuse(ErrorCode::kOption,
-             fmt::format("prefetch depth out of range: defaultPrefetchBufferingDepth is {}, and {} with {} "
-                         "needs 1 or more.\n"
-                         "  try:      options._Popart.set(\"defaultPrefetchBufferingDepth\", 1)",
-                         options_.prefetch_depth, name_, mode));
+             "prefetch depth out of range: defaultPrefetchBufferingDepth is {depth}, and {name} with {mode} "
+             "needs 1 or more.\n"
+             "  try:      options._Popart.set(\"defaultPrefetchBufferingDepth\", 1)",
+             {{"depth", options_.prefetch_depth}});
     if (is_input()) return;
     const ir::OutputMode output_mode = forward_.outputs[static_cast<size_t>(output_)].mode;
     if (output_mode == ir::OutputMode::kAll || output_mode == ir::OutputMode::kSum) return;
-    refuse(
-        ErrorCode::kOption,
-        fmt::format("overlapped output needs all elements: {} is called with {}, and the output mode is {}.\n"
-                    "  try:      options.outputMode(poptorch.OutputMode.All), or OutputMode.Sum",
-                    name_, mode, output_mode == ir::OutputMode::kFinal ? "Final" : "EveryN"));
+    refuse(ErrorCode::kOption,
+           "overlapped output needs all elements: {name} is called with {mode}, and the output mode is "
+           "{output_mode}.\n"
+           "  try:      options.outputMode(poptorch.OutputMode.All), or OutputMode.Sum",
+           {{"output_mode", output_mode == ir::OutputMode::kFinal ? "Final" : "EveryN"}});
   }
 
   void warn() const {
@@ -178,7 +179,7 @@ class Marks {
   ForwardGraph& forward_;
   const StepOptions& options_;
   const ir::Op* mark_ = nullptr;
-  std::string name_;
+  std::string name_, mode_;
   int output_ = -1;
   bool has_inner_ = false, has_loops_ = false;
 };
@@ -187,4 +188,4 @@ class Marks {
 
 void take_overlap_marks(ForwardGraph& forward, const StepOptions& options) { Marks(forward, options).take(); }
 
-}  // namespace ipu::frontends
+}  // namespace ipu::frontends::torch_frontend

@@ -4,7 +4,7 @@
 
 #include "frontends/common/step_builder.h"
 
-namespace ipu::frontends {
+namespace ipu::frontends::torch_frontend {
 
 // Takes every `overlap_mark` out of the forward graph and notes its mode at the input or output it marks. Throws
 // Error(kAnnotation), at the user's line: the value is no host input or output, an input has other readers, an output
@@ -12,4 +12,4 @@ namespace ipu::frontends {
 // has nothing to overlap with.
 void take_overlap_marks(ForwardGraph& forward, const StepOptions& options);
 
-}  // namespace ipu::frontends
+}  // namespace ipu::frontends::torch_frontend
