@@ -1,4 +1,4 @@
-"""The checks of layers, packages, circles, private names and sizes fail on the trees they must fail on, with the line."""
+"""The checks of layers, packages, circles, private names, errors and sizes fail on the trees they must fail on, with the line."""
 
 import pathlib
 import subprocess
@@ -26,7 +26,15 @@ def tree(tmp_path):
 
 @pytest.mark.tiny
 @pytest.mark.parametrize(
-    "script", ["check_layers.py", "check_packages.py", "check_circles.py", "check_private.py", "check_sizes.py"]
+    "script",
+    [
+        "check_layers.py",
+        "check_packages.py",
+        "check_circles.py",
+        "check_private.py",
+        "check_errors.py",
+        "check_sizes.py",
+    ],
 )
 def test_this_repository_passes(script):
     result = run(script, ROOT)
@@ -325,3 +333,86 @@ def test_a_listed_name_is_allowed_to_its_package_alone_and_as_long_as_it_is_need
     assert run("check_private.py", root).returncode == 0
     write(root / "popxl" / "user.py", "def f(held):\n    return held._state\n")
     assert "popxl/user.py:2: held._state is private" in run("check_private.py", root).stdout
+
+
+RAISES = 'throw worded(ErrorCode::kOption, "few_rings",\n  "few rings: {rings} "\n  "{more}", {{"rings", 3}, {"more", 1}});\n'
+
+
+@pytest.fixture
+def errors(tmp_path):
+    write(tmp_path / "csrc" / "passes" / "a.cc", RAISES)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "room, text, name",
+    [
+        ("passes", '"Use "\n"poptorch.Block"', "poptorch.Block' is of poptorch"),
+        ("frontends/common", '"Set options.deviceIterations(3)"', "options.deviceIterations' is of poptorch"),
+        ("optimizers", '"make a new trainingModel"', "trainingModel' is of poptorch"),
+        ("ops", '"a new popart.SGD"', "popart.SGD' is of popart"),
+        ("passes", '"in an in_sequence context"', "in_sequence' is of popxl"),
+        ("frontends/popart", '"a poptorch.Block or popart.SGD"', "poptorch.Block' is of poptorch"),
+    ],
+)
+def test_a_text_with_a_name_of_a_front_end_is_refused(errors, room, text, name):
+    write(errors / "csrc" / room / "b.cc", f"// poptorch.Block\nfail({text});\n")
+    result = run("check_errors.py", errors)
+    assert result.returncode != 0
+    assert result.stdout.startswith(f"csrc/{room}/b.cc:2: '{name}: give the error a reason")
+
+
+def test_names_in_comments_in_own_rooms_and_without_a_text_pass(errors):
+    write(
+        errors / "csrc" / "ir" / "b.h",
+        '// poptorch.Block\nauto x = "poptorch.custom_ops"; /* popxl.io_tiles */ char c = \'"\';\n',
+    )
+    write(errors / "csrc" / "frontends" / "torch" / "b.cc", 'fail("Use poptorch.Block");\n')
+    write(errors / "csrc" / "frontends" / "popxl" / "b.cc", 'fail("Use popxl.ops or popart.SGD");\n')
+    result = run("check_errors.py", errors)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    "file, row",
+    [
+        ("csrc/frontends/torch/errors.cc", 'constexpr Wording kWordings[] = {{"%s",\n "{text} of "\n "{%s}"}};\n'),
+        ("popart/_impl/core_errors.py", 'CURES = {"%s": "{%s}"}\n'),
+        ("popxl/_impl/errors.py", 'CURES = {"%s": "{%s}"}\n'),
+    ],
+)
+def test_a_row_of_cures_names_a_reason_and_its_parameters(errors, file, row):
+    write(errors / file, row % ("few_rings", "rings"))
+    assert run("check_errors.py", errors).returncode == 0
+    write(errors / file, row % ("few_rings", "ring"))
+    text = f"{file}: 'few_rings' has no parameter 'ring'; it has ['more', 'rings']\n"
+    assert run("check_errors.py", errors).stdout == text
+    write(errors / file, row % ("many_rings", "rings"))
+    text = f"{file}: nothing raises an error of the reason 'many_rings'; remove the row\n"
+    assert run("check_errors.py", errors).stdout == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(g):\n    try:\n        g()\n    except ValueError as e:\n        return 'few rings' in str(e)\n",
+        "import re\n\n\n\ndef f(e: ValueError): return re.match('few', e.message)\n",
+        "def f(error: 'Exception'):\n    text = str(error).lower()\n    words = text.split()\n\n    return any(w in words for w in 'ab')\n",
+        "def f(error: Exception):\n\n    first = repr(error)\n\n    return first.startswith('few')\n",
+        "def f(error: Exception):\n\n\n\n    return error.args[0] == 'few rings'\n",
+    ],
+)
+def test_a_decision_by_the_text_of_an_exception_is_refused(errors, text):
+    write(errors / "popxl" / "a.py", text)
+    result = run("check_errors.py", errors)
+    assert result.returncode != 0 and result.stdout == "popxl/a.py:5: decides by the text of an exception\n"
+
+
+def test_reasons_decide_and_foreign_texts_are_listed(errors):
+    by_reason = "def f(e: Exception):\n    return e.reason == 'few_rings' and 'a' in e.parameters and print(str(e))\n"
+    write(errors / "popxl" / "a.py", by_reason)
+    foreign = errors / "poptorch" / "_impl" / "errors.py"
+    write(foreign, "def f(e: Exception):\n    return 'storage' in str(e)\n")
+    assert run("check_errors.py", errors).returncode == 0
+    write(foreign, by_reason)
+    assert "poptorch/_impl/errors.py: it looks at no text" in run("check_errors.py", errors).stdout
