@@ -71,7 +71,7 @@ TEST(Phases, ABlockInNoPhaseIsRefused) {
   EXPECT_EQ(refusal(options), "");  // serial: the parity is free
   options.phases.is_parallel = true;
   EXPECT_EQ(refusal(options).substr(0, 81),
-            "invalid IPU for a phase [IPU-E414]: phase 0 is on IPU 5 (block 'a'). Of parallel");
+            "invalid IPU for a phase [IPU-E414]: phase 0 is on IPU 5 (block 'a'). Of parallel ");
 }
 
 TEST(ShardGroup, StaysInsideAProcess) {
