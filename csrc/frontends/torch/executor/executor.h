@@ -42,9 +42,6 @@ struct CompileSettings {
   int64_t output_period = 1;
   int offline_ipu_version = 0;  // compile for another machine than the attached one
   std::vector<AnchorRequest> anchors;
-  PhaseOptions phases;
-  TensorLocation weights, optimizer_state, accumulators, activations;
-  int64_t io_tiles = 0;  // reserved on each IPU
   std::string product_partials = "float", convolution_partials = "float";
 };
 
