@@ -97,7 +97,8 @@ std::string traits(const OpDef& def) {
       {kPooling, "pooling"},
       {kMatmul, "matmul"},
       {kExpensive, "expensive"},
-      {kKeepsChannelsLast, "keeps channels last"}};
+      {kKeepsChannelsLast, "keeps channels last"},
+      {kCompletesLoad, "completes a load"}};
   std::vector<std::string> names;
   for (const auto& [trait, name] : kNames)
     if (def.has(trait)) names.emplace_back(name);

@@ -125,7 +125,7 @@ Value* Residence::own_shard(ir::Builder& builder, Value* whole) const {
 void Residence::drop_unread(Value* loaded) {
   while (loaded->is_unused() && loaded->producer() != nullptr) {
     ir::Op* op = loaded->producer();
-    if (!op->is("all_gather") && !op->is("io_tile_copy") && !op->is(ir::kind::kRemoteLoad)) return;
+    if (!ops::has_trait(*op, ops::kCompletesLoad) && !op->is(ir::kind::kRemoteLoad)) return;
     loaded = op->operand_count() == 0 ? nullptr : op->operand(0);
     op->graph()->erase(op);
     if (loaded == nullptr) return;

@@ -72,6 +72,7 @@ const OpRegistration gather =
         .attribute("group_size")
         .attribute("group_stride", int64_t{1})
         .result("y")
+        .traits(kCompletesLoad)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{gathered_type(c)}; })
         .gradient(gather_gradient)
         .collective(all_gather)

@@ -39,6 +39,7 @@ enum Trait : uint32_t {
   kExpensive = 1u << 13,          // never recomputed or duplicated for free
   kNoDeviceCode = 1u << 14,       // stands for what no device can run: compiling it is an error
   kKeepsChannelsLast = 1u << 15,  // of operands that are all channels last it makes results that are so too
+  kCompletesLoad = 1u << 16,      // brings what a load gave together, or to the tiles that compute
 };
 
 // Which dtypes an operand accepts.

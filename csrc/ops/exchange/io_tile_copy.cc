@@ -11,7 +11,7 @@ const OpRegistration io_tile_copy_op =
         .operand("x", kAnything)
         .attribute("to")
         .result("y")
-        .traits(kAnyLayout | kMayReuseFirstOperand)
+        .traits(kAnyLayout | kMayReuseFirstOperand | kCompletesLoad)
         .infer([](const InferContext& c) {
           one_of(c, "to", {"io", "compute"});
           return std::vector<ir::Type>{c.operand(0)};

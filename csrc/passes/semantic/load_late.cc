@@ -10,6 +10,7 @@
 
 #include "ir/regions.h"
 #include "ir/strategy.h"
+#include "ops/definition/op_def.h"
 #include "passes/effects.h"
 #include "passes/pass.h"
 
@@ -68,7 +69,7 @@ class LoadLate : public Pass {
 
   static bool belongs_to_load(const ir::Op& op) {
     if (op.is(ir::kind::kRemoteLoad)) return true;
-    if (!op.is("all_gather") && !op.is("io_tile_copy")) return false;
+    if (!ops::has_trait(op, ops::kCompletesLoad)) return false;
     const ir::Op* producer = op.operand(0)->producer();
     return producer != nullptr && belongs_to_load(*producer);
   }
@@ -79,7 +80,7 @@ class LoadLate : public Pass {
       const ir::Value& value = *chain.back()->result();
       if (value.is_output() || value.uses().size() != 1) return chain;
       ir::Op* user = value.uses()[0].user;
-      if (!user->is("all_gather") && !user->is("io_tile_copy")) return chain;
+      if (!ops::has_trait(*user, ops::kCompletesLoad)) return chain;
       chain.push_back(user);
     }
   }

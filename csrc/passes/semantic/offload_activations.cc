@@ -82,7 +82,7 @@ class OffloadActivations : public Pass {
   static bool is_state(const Value& value) {
     const ir::Op* op = value.producer();
     if (op == nullptr || op->is(ir::kind::kVariableRead) || op->is(ir::kind::kRemoteLoad)) return true;
-    return (op->is("all_gather") || op->is("io_tile_copy")) && is_state(*op->operand(0));
+    return ops::has_trait(*op, ops::kCompletesLoad) && is_state(*op->operand(0));
   }
 
   bool reads_later(const ir::Op& producer, const ir::Op& reader) const {

@@ -60,7 +60,8 @@ class OrderPhases : public Pass {
         const std::string& buffer = op->attributes.symbol("buffer").name;
         ready = std::max(ready, is_load ? stored[buffer] : touched[buffer]);
       }
-      if (is_load || (gathers(*op) && free.contains(op->operand(0)->producer()))) free.insert(op.get());
+      const bool completes = ops::has_trait(*op, ops::kCompletesLoad);
+      if (is_load || (completes && free.contains(op->operand(0)->producer()))) free.insert(op.get());
       const bool is_barrier =
           (ir::is_region(*op) && !effects.is_removable(*op)) || op->is(ir::kind::kIoBarrier);
       if (is_barrier) ready = std::max(ready, highest);
@@ -96,8 +97,6 @@ class OrderPhases : public Pass {
       return "ring " + op.attributes.symbol("ring").name;
     return "";
   }
-
-  static bool gathers(const ir::Op& op) { return op.is("all_gather") || op.is("io_tile_copy"); }
 
   static int64_t sort(ir::Graph& graph, const std::unordered_map<const ir::Op*, int64_t>& rank) {
     std::vector<ir::Op*> listed;
