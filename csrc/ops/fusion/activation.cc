@@ -12,6 +12,10 @@ Expr activated(const std::string& activation, const Expr& x) {
   return {};
 }
 
+bool is_activation(const ir::Op& op) {
+  return op.is("relu") || (op.is("gelu") && op.attributes.text("approximate", "none") == "none");
+}
+
 void require_activation(const InferContext& c) {
   const std::string& activation = c.attributes.text("activation", "none");
   if (!activated(activation, Expr::input(0, DType::kF32)))

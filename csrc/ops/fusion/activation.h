@@ -11,6 +11,9 @@ namespace ipu::ops {
 // none, relu or gelu of x; an empty expression for another name.
 Expr activated(const std::string& activation, const Expr& x);
 
+// Whether the attribute can say what `op` computes, by the name of its kind.
+bool is_activation(const ir::Op& op);
+
 // Throws when the attribute names none of them.
 void require_activation(const InferContext& c);
 

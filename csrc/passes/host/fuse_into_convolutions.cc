@@ -8,6 +8,7 @@
 #include <span>
 
 #include "ops/definition/build.h"
+#include "ops/fusion/activation.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
 #include "passes/sole_reader.h"
@@ -54,7 +55,7 @@ class FuseIntoConvolutions : public OpPass {
     builder.location = ir::join(convolution.op->location, {&op.location, 1});
     builder.origin = convolution.op->origin;
     Attributes attributes = convolution.op->attributes;
-    if (is_activation(op)) {
+    if (ops::is_activation(op)) {
       attributes.set("activation", std::string(op.kind()));
       context.count("activations joined");
     } else if (is_by_channel(op.operand(1 - i)->type(), image)) {
@@ -87,13 +88,9 @@ class FuseIntoConvolutions : public OpPass {
   }
 
  private:
-  static bool is_activation(const ir::Op& op) {
-    return op.is("relu") || (op.is("gelu") && op.attributes.text("approximate", "none") == "none");
-  }
-
   // The operand of `op` that is a convolution which may end in `op`; -1: none.
   static int operand_to_end(const ir::Op& op) {
-    if (!is_activation(op) && !op.is("add") && !op.is("mul")) return -1;
+    if (!ops::is_activation(op) && !op.is("add") && !op.is("mul")) return -1;
     for (int i = 0; i < op.operand_count(); ++i)
       if (may_end(op, i)) return i;
     return -1;
@@ -104,7 +101,7 @@ class FuseIntoConvolutions : public OpPass {
     if (maker == nullptr || !is_convolution(*maker)) return false;
     const ir::Type &image = op.operand(i)->type(), &result = op.result()->type();
     if (image.shape != result.shape || image.layout != result.layout) return false;
-    if (is_activation(op)) return true;
+    if (ops::is_activation(op)) return true;
     if (Convolution(maker).operands[Convolution::kAddend] != nullptr) return false;
     const ir::Type& other = op.operand(1 - i)->type();
     if (is_by_channel(other, image)) return true;

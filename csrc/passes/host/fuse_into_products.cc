@@ -3,6 +3,7 @@
 // shape (a residual). Leaves alone: products that somebody else reads (a gradient); ops on another IPU, stage or
 // phase; activations of a sum with a residual; additions that broadcast or change the type.
 #include "ops/definition/build.h"
+#include "ops/fusion/activation.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
 #include "passes/sole_reader.h"
@@ -31,7 +32,7 @@ ir::Op* product_before(const ir::Op& op, int i) {
 class FuseIntoProducts : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
-    if (!is_activation(op)) return op.is("add") && product_to_add_to(op) >= 0;
+    if (!ops::is_activation(op)) return op.is("add") && product_to_add_to(op) >= 0;
     const ir::Op* product = product_before(op, 0);
     return product != nullptr && product->attributes.text("activation", "none") == "none";
   }
@@ -64,9 +65,6 @@ class FuseIntoProducts : public OpPass {
   }
 
  private:
-  static bool is_activation(const ir::Op& op) {
-    return op.is("relu") || (op.is("gelu") && op.attributes.text("approximate", "none") == "none");
-  }
   // The operand of an addition that the other one may be added to; -1: none.
   static int product_to_add_to(const ir::Op& op) {
     const ir::Type& sum = op.result()->type();
