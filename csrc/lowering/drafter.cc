@@ -365,13 +365,13 @@ void Drafter::emit_kernel(const Scope& scope, const ir::Op& op) {
     operand_specs[i] = operand_place(i).spec;
     strided |= operand_specs[i].layout.is_plain() && !operand_specs[i].is_contiguous();
   }
-  std::optional<ops::KernelChoice> choice = choose_kernel(op, operand_specs, result_specs);
+  std::optional<ops::KernelChoice> choice = ops::choose_kernel(op, operand_specs, result_specs);
   // One operand after the other is laid out in order until a kernel takes them.
   for (int i = 0; i < operand_count && strided && !choice; ++i) {
     if (op.operand(i) == nullptr || !operand_specs[i].layout.is_plain() || operand_specs[i].is_contiguous())
       continue;
     operand_specs[i] = contiguous(scope, op.operand(i)).spec;
-    choice = choose_kernel(op, operand_specs, result_specs);
+    choice = ops::choose_kernel(op, operand_specs, result_specs);
   }
   if (!choice) throw_no_kernel(op);
   std::vector<DraftOperand> operands(operand_count);

@@ -4,29 +4,9 @@
 
 #include <algorithm>
 
-#include "kernels/kernel_table.h"
-#include "lowering/nest.h"
 #include "support/error.h"
 
 namespace ipu::lowering {
-
-std::optional<ops::KernelChoice> choose_kernel(const ir::Op& op, std::span<const TensorSpec> operands,
-                                               std::span<const TensorSpec> results) {
-  const ops::OpDef* def = ops::definition(op);
-  if (def == nullptr || !def->kernels) return std::nullopt;
-  uint64_t absent = 0;
-  for (int i = 0; i < std::min(64, op.operand_count()); ++i)
-    if (op.operand(i) == nullptr) absent |= uint64_t{1} << i;
-  for (ops::KernelChoice& choice : def->kernels(op)) {
-    // A packed weight has lost its shape; the convolution kernel reads it from an attribute.
-    if (def->has(ops::kConvolution) && operands.size() > 1 && operands[1].layout.is_blocked())
-      choice.attributes.set("kernel_shape", op.operand(1)->type().shape);
-    const kernels::KernelDef* kernel = kernels::find_kernel(choice.id);
-    if (kernel != nullptr && kernel->prepare({operands, results, choice.attributes, absent}) != nullptr)
-      return std::move(choice);
-  }
-  return std::nullopt;
-}
 
 bool may_overwrite(const ir::Op& op, const ops::KernelChoice& choice, int i, const TensorSpec& operand,
                    std::span<const TensorSpec> results) {

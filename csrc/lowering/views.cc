@@ -7,23 +7,6 @@
 #include "support/error.h"
 
 namespace ipu::lowering {
-TensorSpec spec_of(const ir::Type& type) {
-  TensorSpec spec = TensorSpec::plain(type.dtype, type.shape);
-  spec.layout = type.layout;
-  if (type.layout.is_blocked()) {
-    IPU_CHECK(
-        type.layout == Layout::panels_of_weight(type.shape),
-        "no kernel reads weights in " +
-            to_string(
-                type));  // panels run along the first dimension of a weight: the matrix is its transpose
-    const int64_t columns = type.shape[0];
-    spec.shape = {columns == 0 ? 0 : type.elements() / columns, columns};
-    spec.strides = contiguous_strides(spec.shape);
-    spec.layout = Layout::panels_of_matrix(columns);
-  }
-  return spec;
-}
-
 TensorSpec flat(const TensorSpec& spec) {
   return TensorSpec::plain(spec.dtype, {spec.stored_bytes() / size_in_bytes(spec.dtype)});
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ir/module.h"
+#include "ops/definition/kernel_choice.h"
 #include "support/tensor_spec.h"
 
 namespace ipu::lowering {
@@ -16,7 +17,7 @@ struct View {
   TensorSpec spec;
 };
 
-TensorSpec spec_of(const ir::Type& type);  // contiguous, as stored in the type's layout
+using ops::spec_of;
 // The stored elements in order as one dimension: for moving whole buffers of any layout.
 TensorSpec flat(const TensorSpec& spec);
 

@@ -177,6 +177,9 @@ TEST(LayerNorm, RefusesWhatItCannotRead) {
   const Tensor wide = Tensor::plain(DType::kF32, {4, 8}), half = Tensor::plain(DType::kF16, {8});
   EXPECT_EQ(prepare("layer_norm", {&p.x, &wide}, {&p.y, &p.mean, &p.rstd}, p.attributes()), nullptr);
   EXPECT_EQ(prepare("layer_norm", {&p.x, &half}, {&p.y, &p.mean, &p.rstd}, p.attributes()), nullptr);
+  const Tensor scalar = Tensor::plain(DType::kF32, {});
+  EXPECT_EQ(prepare("layer_norm", {&p.x, &scalar}, {&p.y, &p.mean, &p.rstd}, p.attributes()), nullptr)
+      << "it is there, and has not one element for each column";
   const Tensor turned = Tensor::with({DType::kF32, {4, 8}, {1, 4}, Layout::kPlain});
   EXPECT_EQ(prepare("layer_norm", {&turned}, {&p.y, &p.mean, &p.rstd}, p.attributes()), nullptr);
   Attributes wants = p.attributes();

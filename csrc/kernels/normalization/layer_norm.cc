@@ -41,9 +41,8 @@ std::optional<Rows> rows_of(const KernelRequest& request) {
   return rows;
 }
 
-// An absent operand has no shape; all that these kernels read have one.
 bool has(const KernelRequest& request, size_t i) {
-  return i < request.operands.size() && !request.is_absent(i) && !request.operands[i].shape.empty();
+  return i < request.operands.size() && !request.is_absent(i);
 }
 bool is_vector(const TensorSpec& spec, DType dtype, int64_t elements) {
   return spec.dtype == dtype && is_contiguous(spec) && element_count(spec.shape) == elements;
@@ -242,8 +241,10 @@ std::optional<GradientPlan> plan_of_gradient(const KernelRequest& request) {
   if (!rows || request.operands.size() <= kDy || request.results.size() != wants.size()) return std::nullopt;
   for (size_t i : {kMean, kRstd})
     if (!has(request, i) || !is_vector(request.operands[i], DType::kF32, rows->rows)) return std::nullopt;
-  if (!is_parameter(request, kWeight, *rows) || has(request, kDMean) || has(request, kDRstd) ||
-      !has(request, kDy) || !is_vector(request.operands[kDy], rows->dtype, rows->rows * rows->columns))
+  for (size_t i : {kWeight, kBias})
+    if (!is_parameter(request, i, *rows)) return std::nullopt;
+  if (has(request, kDMean) || has(request, kDRstd) || !has(request, kDy) ||
+      !is_vector(request.operands[kDy], rows->dtype, rows->rows * rows->columns))
     return std::nullopt;
   GradientPlan plan{*rows, {}};
   int* const places[] = {&plan.results.x, &plan.results.weight, &plan.results.bias};

@@ -250,12 +250,14 @@ OpDefBuilder& OpDefBuilder::collective(std::function<void(CollectiveCall&)> func
   def_.collective = std::move(function);
   return *this;
 }
-OpDefBuilder& OpDefBuilder::kernel(std::string id) {
-  def_.kernels = [id = std::move(id)](const ir::Op& op) {
+namespace {
+std::function<std::vector<KernelChoice>(const ir::Op&)> one_kernel(std::string id) {
+  return [id = std::move(id)](const ir::Op& op) {
     return std::vector<KernelChoice>{{id, with_defaults(*definition(op), op.attributes)}};
   };
-  return *this;
 }
+}  // namespace
+OpDefBuilder& OpDefBuilder::kernel(std::string id) { return kernels(one_kernel(std::move(id))); }
 OpDefBuilder& OpDefBuilder::kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose) {
   def_.kernels = std::move(choose);
   return *this;
@@ -291,8 +293,8 @@ OpDefBuilder& OpDefBuilder::gradient_by_decomposition(std::vector<std::string> s
   saved_ = std::move(saved);
   return *this;
 }
-OpDefBuilder& OpDefBuilder::gradient_kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> rule) {
-  gradient_kernels_ = std::move(rule);
+OpDefBuilder& OpDefBuilder::gradient_kernel(std::string id) {
+  gradient_kernels_ = one_kernel(std::move(id));
   return *this;
 }
 OpDefBuilder& OpDefBuilder::gradient_by_decomposition(

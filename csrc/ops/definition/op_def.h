@@ -150,7 +150,7 @@ struct OpDef {
       layouts;                              // default: all plain. Ops of any layout (traits) have none
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
   // Compounds: builds the equivalent ops before `op` and returns the replacements of its results, with the
-  // settings and location of `op`. Run by the pass `decompose` on those without a kernel. A compound that
+  // settings and location of `op`. Run by the pass `decompose` on those that no kernel takes. A compound that
   // states no reference or cost has those of its parts.
   std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
   bool reference_is_decomposition = false;
@@ -206,7 +206,7 @@ class OpDefBuilder {
   OpDefBuilder& layouts(LayoutWishes wishes);  // the same whatever the attributes
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
-  // A compound without a kernel unless `kernels` is stated after it: what it stands for, and from this also
+  // A compound without a kernel unless one is stated after it: what it stands for, and from this also
   // value and cost unless stated.
   OpDefBuilder& compound(std::function<std::vector<ir::Value*>(Composer&)> rule);
   // The gradient is a compound too, "<name>_gradient", defined along: (operands..., saved results..., the
@@ -217,8 +217,7 @@ class OpDefBuilder {
   // The same with a rule for what the gradient stands for (OpDef::gradient_parts).
   OpDefBuilder& gradient_by_decomposition(std::vector<std::string> saved,
                                           std::function<std::vector<ir::Value*>(Composer&)> parts);
-  // Kernels of that gradient; where the rule gives none it is decomposed.
-  OpDefBuilder& gradient_kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> rule);
+  OpDefBuilder& gradient_kernel(std::string id);  // of that gradient; its own attributes go to it
   // Derives the gradient of an elementwise op from its expression, node by node.
   OpDefBuilder& gradient_by_expression();
   OpDefBuilder& view(ir::ViewRule rule);

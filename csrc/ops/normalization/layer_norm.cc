@@ -37,33 +37,6 @@ std::vector<ir::Value*> layer_norm_parts(Composer& c) {
   return {c.cast(y, c.operand(0)->type().dtype), s.mean, rstd};
 }
 
-// The kernels take whole rows of f32 or f16, with parameters that have one element for each column.
-bool has_kernel(const ir::Op& op, int parameters) {
-  const ir::Type& x = op.operand(0)->type();
-  if ((x.dtype != DType::kF32 && x.dtype != DType::kF16) || !x.layout.is_plain() || x.elements() == 0)
-    return false;
-  int64_t columns = 1;
-  for (size_t d = static_cast<size_t>(op.attributes.integer("axis")); d < x.shape.size(); ++d)
-    columns *= x.shape[d];
-  for (int i = 1; i <= parameters && i < op.operand_count(); ++i) {
-    if (op.operand(i) == nullptr) continue;
-    const ir::Type& type = op.operand(i)->type();
-    if (type.dtype != x.dtype || !type.layout.is_plain() || type.shape.empty() || type.elements() != columns)
-      return false;
-  }
-  return true;
-}
-std::vector<KernelChoice> kernels_of_norm(const ir::Op& op) {
-  if (!has_kernel(op, 2)) return {};
-  return {{"layer_norm", with_defaults(*definition(op), op.attributes)}};
-}
-std::vector<KernelChoice> kernels_of_gradient(const ir::Op& op) {
-  constexpr int kMean = 3, kRstd = 4, kDy = 5, kDMean = 6, kDRstd = 7;
-  const auto has = [&](int i) { return i < op.operand_count() && op.operand(i) != nullptr; };
-  if (!has_kernel(op, 2) || !has(kMean) || !has(kRstd) || !has(kDy) || has(kDMean) || has(kDRstd)) return {};
-  return {{"layer_norm_gradient", with_defaults(*definition(op), op.attributes)}};
-}
-
 std::vector<ir::Value*> rms_norm_parts(Composer& c) {
   ir::Value* x = widened(c, c.operand(0));
   const std::vector<int64_t> dims = normalized_dims(c.attributes(), x->type().shape);
@@ -128,9 +101,9 @@ const OpRegistration layer_norm =
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}, statistic, statistic};
         })
         .compound(layer_norm_parts)
-        .kernels(kernels_of_norm)
+        .kernel("layer_norm")
         .gradient_by_decomposition({"mean", "rstd"})
-        .gradient_kernels(kernels_of_gradient)
+        .gradient_kernel("layer_norm_gradient")
         .from_aten({"layer_norm", "native_layer_norm"}, import_layer_norm)
         .from_onnx("LayerNormalization", {17}, import_onnx_layer_norm)
         .samples({{{f32({2, 5}), f32({5}), f32({5})}, {{"axis", int64_t{1}}}},

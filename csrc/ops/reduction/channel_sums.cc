@@ -15,11 +15,6 @@ std::vector<int64_t> statistic_dims(const Shape& x) {
 }
 
 // Chooses the kernel `id`, except for f64, which no kernel computes: those ops are decomposed.
-std::vector<KernelChoice> kernel_unless_f64(const ir::Op& op, std::string id) {
-  if (op.operand(0)->type().dtype == DType::kF64) return {};
-  return {{std::move(id), {}}};
-}
-
 const OpRegistration channel_moments =
     define_op("channel_moments", "reduction")
         .doc(
@@ -38,7 +33,7 @@ const OpRegistration channel_moments =
           const Statistics s = statistics(c, x, statistic_dims(x->type().shape));
           return std::vector<ir::Value*>{s.mean, s.variance};
         })
-        .kernels([](const ir::Op& op) { return kernel_unless_f64(op, "channel_moments"); })
+        .kernel("channel_moments")
         .layouts({{LayoutWish::kAsItComes}, {}})
         .gradient_by_decomposition()
         .samples({{{f32({4, 3, 2})}, {}},
@@ -79,7 +74,7 @@ const OpRegistration channel_gradient_sums =
           return std::vector<ir::Value*>{c.reduce("reduce_sum", dy, dims, true),
                                          c.reduce("reduce_sum", c.mul(dy, normalized), dims, true)};
         })
-        .kernels([](const ir::Op& op) { return kernel_unless_f64(op, "channel_gradient_sums"); })
+        .kernel("channel_gradient_sums")
         .layouts({{LayoutWish::kAsItComes, LayoutWish::kAsItComes}, {}})
         .gradient_by_decomposition()
         .samples({{{f32({4, 3, 2}), f32({4, 3, 2}), f32({1, 3, 1}), f32({1, 3, 1})}, {}},

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "ops/definition/decomposition.h"
+#include "ops/definition/kernel_choice.h"
 #include "passes/effects.h"
 #include "passes/inline_graph.h"
 #include "passes/pass.h"
@@ -55,7 +56,7 @@ class Replaced {
 
 bool is_replaced(const ir::Op& op) {
   const ops::OpDef* def = ops::definition(op);
-  return def != nullptr && def->decompose && def->kernels(op).empty();
+  return def != nullptr && def->decompose && !ops::choose_kernel(op);
 }
 
 class Decompose : public Pass {
