@@ -1,9 +1,25 @@
 #include "runtime/hyper_parameters.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
 namespace ipu::runtime {
+
+std::vector<executable::Signature::HyperStream> hyper_streams(const program::Program& program,
+                                                              const optimizers::Spec& optimizer) {
+  std::map<std::string, int> streams;
+  for (size_t s = 0; s < program.streams.size(); ++s) streams[program.streams[s].name] = static_cast<int>(s);
+  std::vector<executable::Signature::HyperStream> found;
+  const auto look_for = [&](int group, const std::string& name) {
+    const auto at = streams.find(optimizers::stream_name(std::max(group, 0), name));
+    if (at != streams.end()) found.push_back({at->second, group, name});
+  };
+  for (int g = 0; g < static_cast<int>(optimizer.groups.size()); ++g)
+    for (const auto& [name, value] : optimizers::streamed_hypers(optimizer, g)) look_for(g, name);
+  look_for(-1, "loss_scaling");
+  return found;
+}
 
 HyperParameters::HyperParameters(std::vector<executable::Signature::HyperStream> streams,
                                  optimizers::Spec optimizer)

@@ -7,8 +7,13 @@
 #include "emulator/streams/array_port.h"
 #include "executable/signature.h"
 #include "optimizers/optimizer.h"
+#include "program/program.h"
 
 namespace ipu::runtime {
+
+// Which streams of `program` carry what `optimizer` changes between runs; what the program does not read has none.
+std::vector<executable::Signature::HyperStream> hyper_streams(const program::Program& program,
+                                                              const optimizers::Spec& optimizer);
 
 class HyperParameters {
  public:

@@ -14,35 +14,28 @@ namespace ipu::bindings {
 namespace {
 
 runtime::ServedStreams served_streams(const program::Program& program, const optimizers::Spec& optimizer) {
-  std::map<std::string, int> streams;
-  for (size_t s = 0; s < program.streams.size(); ++s) streams[program.streams[s].name] = static_cast<int>(s);
   runtime::ServedStreams served;
-  if (const auto seed = streams.find(ir::kSeedStream); seed != streams.end()) served.seed = seed->second;
-  if (const auto seed = streams.find(ir::kRoundingSeedStream); seed != streams.end())
-    served.rounding_seed = seed->second;
-  const auto serve = [&](int group, const std::string& name) {
-    const auto at = streams.find(optimizers::stream_name(std::max(group, 0), name));
-    if (at != streams.end()) served.hypers.push_back({at->second, group, name});
-  };
-  for (size_t g = 0; g < optimizer.groups.size(); ++g)
-    for (const auto& [name, value] : optimizers::streamed_hypers(optimizer, static_cast<int>(g)))
-      serve(static_cast<int>(g), name);
-  serve(-1, "loss_scaling");
+  served.hypers = runtime::hyper_streams(program, optimizer);
+  for (size_t s = 0; s < program.streams.size(); ++s) {
+    if (program.streams[s].name == ir::kSeedStream) served.seed = static_cast<int>(s);
+    if (program.streams[s].name == ir::kRoundingSeedStream) served.rounding_seed = static_cast<int>(s);
+  }
   return served;
 }
 
 }  // namespace
 
 CoreSession::CoreSession(executable::Executable executable, const optimizers::Spec* optimizer)
-    : session_(
+    : CoreSession(
           executable,
           optimizer == nullptr ? runtime::ServedStreams() : served_streams(*executable.program, *optimizer),
-          optimizer == nullptr ? optimizers::Spec() : *optimizer),
-      program_(*session_.program()) {
+          optimizer == nullptr ? optimizers::Spec() : *optimizer) {}
+
+CoreSession::CoreSession(executable::Executable executable, const runtime::ServedStreams& served,
+                         optimizers::Spec optimizer)
+    : session_(std::move(executable), served, std::move(optimizer)), program_(*session_.program()) {
   session_.set_interrupted(&interrupted);
   bound_.resize(program_.streams.size());
-  if (optimizer == nullptr) return;
-  const runtime::ServedStreams served = served_streams(program_, *optimizer);
   for (const int seed : {served.seed, served.rounding_seed})
     if (seed >= 0) has_random_ = served_.insert(seed).second;
   for (const auto& hyper : served.hypers) served_.insert(hyper.stream);

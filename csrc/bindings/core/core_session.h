@@ -65,6 +65,9 @@ class __attribute__((visibility("hidden"))) CoreSession {  // holds types of pyb
   const executable::Executable& executable() const { return session_.executable(); }
 
  private:
+  CoreSession(executable::Executable executable, const runtime::ServedStreams& served,
+              optimizers::Spec optimizer);
+
   struct Bound {  // for all runs
     std::shared_ptr<emulator::StreamPort> port;
     py::object array;  // that the port reads

@@ -191,15 +191,7 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
   for (const MovedInput& m : captured.moved_inputs) signature.moved.push_back({m.input, m.dims});
   for (const StateSpec& s : captured.states)
     signature.states.push_back({s.name, s.shape, file_dtype(s.dtype), s.is_parameter, s.trainable});
-  for (size_t g = 0; g < settings.step.optimizer.groups.size(); ++g) {
-    for (const auto& [name, value] :
-         optimizers::streamed_hypers(settings.step.optimizer, static_cast<int>(g))) {
-      int stream = find_stream(program, optimizers::stream_name(static_cast<int>(g), name));
-      if (stream >= 0) signature.hypers.push_back({stream, static_cast<int>(g), name});
-    }
-  }
-  int scaling = find_stream(program, optimizers::stream_name(0, "loss_scaling"));
-  if (scaling >= 0) signature.hypers.push_back({scaling, -1, "loss_scaling"});
+  if (program != nullptr) signature.hypers = runtime::hyper_streams(*program, settings.step.optimizer);
   return signature;
 }
 
