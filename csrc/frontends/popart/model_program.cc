@@ -13,6 +13,7 @@
 #include "frontends/records/program.h"
 #include "ir/builder.h"
 #include "ir/node_marks.h"
+#include "ir/tensor_names.h"
 #include "ops/definition/build.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
@@ -22,11 +23,12 @@ namespace {
 
 // Streams of anchors: inputs can be anchored, and have streams of their own.
 constexpr const char* kAnchorStream = "anchor/";
-constexpr std::string_view kGradient = "Gradient___", kUpdated = "UpdatedVar___", kRestored = "Restored___";
+constexpr std::string_view kGradient = ir::kGradientPrefix, kUpdated = ir::kUpdatedPrefix,
+                           kRestored = ir::kRestoredPrefix;
 
 bool is_state(std::string_view name) {
-  for (const std::string_view prefix : {"Accum___", "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___",
-                                        "FinalReducedGradient___", kGlobalNorm})
+  for (const std::string_view prefix :
+       {kAccumulated, "Accl___", "Accl1___", "Accl2___", "Accl3___", "Step___", kFinalGradient, kGlobalNorm})
     if (name.starts_with(prefix)) return true;
   return false;
 }

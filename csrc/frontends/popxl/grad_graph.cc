@@ -9,6 +9,7 @@
 #include "frontends/popxl/call_check.h"
 #include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/op_kind.h"
+#include "ir/tensor_names.h"
 #include "support/wording.h"
 
 namespace ipu::popxl {
@@ -85,8 +86,9 @@ GradGraphInfo GradGraphMaker::make(const std::vector<Tensor*>& provided, const s
   try {
     for (Tensor* tensor : provided) {
       if (available && !carries_gradient(*tensor)) continue;
-      Tensor& input = graph_->create_tensor(graph_->unique_id(fmt::format("Gradient___{}", tensor->name())),
-                                            tensor->info, TensorType::kActGrad);
+      Tensor& input =
+          graph_->create_tensor(graph_->unique_id(fmt::format("{}{}", ir::kGradientPrefix, tensor->name())),
+                                tensor->info, TensorType::kActGrad);
       graph_->inputs.push_back(&input);
       provided_.emplace(tensor, &input);
       info.inputs.push_back({tensor->id(), ConnectionType::kFwdGrad});
@@ -156,7 +158,8 @@ Tensor* GradGraphMaker::gradient_of(Tensor& forward) {
   const Op& place = forward.producer() != nullptr ? *forward.producer() : *first_contributor_.at(&forward);
   Op& sum = create(kind_of("Sum"), {}, place);
   for (size_t i = 0; i < addends.size(); ++i) sum.connect_input(static_cast<int>(i), *addends[i]);
-  Tensor& total = sum.create_output(0, graph_->unique_id(fmt::format("Gradient___{}", forward.name())));
+  Tensor& total =
+      sum.create_output(0, graph_->unique_id(fmt::format("{}{}", ir::kGradientPrefix, forward.name())));
   total.info = forward.info;
   // Of a shard that was gathered: plain tensors, of its shape.
   if (std::all_of(addends.begin(), addends.end(),
@@ -270,7 +273,8 @@ Tensor& GradGraphMaker::zeros_like(const Tensor& forward, const Op& op) {
                      {"shape", forward.info.shape},
                      {"meta_shape", forward.info.meta_shape}},
                     op);
-  Tensor& zeros = init.create_output(0, graph_->unique_id(fmt::format("Gradient___{}", forward.name())));
+  Tensor& zeros =
+      init.create_output(0, graph_->unique_id(fmt::format("{}{}", ir::kGradientPrefix, forward.name())));
   zeros.info = forward.info;
   return zeros;
 }

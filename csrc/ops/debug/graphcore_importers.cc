@@ -1,6 +1,7 @@
 // Importer of ai.graphcore's PrintTensor.
 #include <fmt/core.h>
 
+#include "ir/tensor_names.h"
 #include "ops/definition/graphcore_nodes.h"
 
 namespace ipu::ops {
@@ -12,7 +13,7 @@ void import_print_tensor(NodeImportCall& call) {
   const std::string name = call.operand_name(0), title = call.text("title", "");
   attributes.set("title", title.empty() ? name : title);
   attributes.set("print_gradient", flag_of(call, "print_gradient", true));
-  attributes.set("gradient_title", title.empty() ? "Gradient___" + name : title + "_gradient");
+  attributes.set("gradient_title", title.empty() ? ir::kGradientPrefix + name : title + "_gradient");
   attributes.set("aligned", true);
   static constexpr std::tuple<const char*, const char*, int64_t> kNumbers[] = {
       {"summariseThreshold", "summarise_threshold", 1000},

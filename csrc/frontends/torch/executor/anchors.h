@@ -9,6 +9,7 @@
 
 #include "frontends/common/step_builder.h"
 #include "ir/module.h"
+#include "ir/tensor_names.h"
 #include "program/program.h"
 
 namespace ipu::frontends::torch_frontend {
@@ -20,8 +21,8 @@ struct AnchorRequest {
 };
 
 inline constexpr const char* kAnchorPrefix = "anchor.";
-inline constexpr const char* kGradientPrefix = "Gradient___";
-inline constexpr const char* kUpdatedPrefix = "UpdatedVar___";
+using ir::kGradientPrefix;
+using ir::kUpdatedPrefix;
 
 // Names of everything that can be anchored: inputs, states, results of operations ("fc1/MatMul:0"), and in
 // training gradients and updated weights; with automatic loss scaling its product. In graph order.
