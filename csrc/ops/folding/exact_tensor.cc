@@ -1,5 +1,6 @@
 #include "ops/folding/exact_tensor.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,14 +10,6 @@
 
 namespace ipu::ops {
 namespace {
-
-template <typename T>
-void store(const std::vector<int64_t>& values, std::byte* bytes) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    const T element = static_cast<T>(values[i]);
-    std::memcpy(bytes + i * sizeof(T), &element, sizeof(T));
-  }
-}
 
 int64_t truncated(double value) {
   if (!(std::fabs(value) < 0x1p63)) return std::numeric_limits<int64_t>::min();
@@ -39,20 +32,10 @@ ConstantPtr ExactTensor::to_constant() const {
   if (is_real()) return ReferenceTensor{{dtype, shape}, reals}.to_constant();
   auto data = std::make_shared<ConstantData>(ConstantData{dtype, shape, {}});
   data->bytes.resize(static_cast<size_t>(size_in_bytes(dtype, shape)));
-  std::byte* bytes = data->bytes.data();
-  switch (size_in_bytes(dtype, {})) {
-    case 8:
-      store<int64_t>(integers, bytes);
-      break;
-    case 4:
-      store<int32_t>(integers, bytes);
-      break;
-    case 2:
-      store<int16_t>(integers, bytes);
-      break;
-    default:
-      store<int8_t>(integers, bytes);
-  }
+  static_assert(std::endian::native == std::endian::little);  // the low bytes come first: what is left wraps
+  const auto width = static_cast<size_t>(size_in_bytes(dtype));
+  for (size_t i = 0; i < integers.size(); ++i)
+    std::memcpy(data->bytes.data() + i * width, &integers[i], width);
   return data;
 }
 
