@@ -1,5 +1,6 @@
 #include "bindings/compile_settings.h"
 
+#include "python/settings.h"
 #include "support/error.h"
 
 namespace ipu::bindings {
@@ -7,6 +8,7 @@ namespace {
 
 namespace py = pybind11;
 namespace tf = frontends::torch_frontend;
+using python::Settings;
 
 optimizers::HyperParameter hyper_of(const py::handle& value) {
   auto pair = value.cast<std::pair<double, bool>>();
@@ -26,22 +28,19 @@ DType state_dtype(const py::dict& d, const char* key) {
   return *dtype;
 }
 
-// Reads the keys of one family of poptorch's TensorLocationSettings. Unset keys are left to the back end.
-frontends::TensorLocation location_of(const py::dict& settings, const char* family) {
+// One family of poptorch's TensorLocationSettings.
+frontends::TensorLocation location_of(Settings& of_all, const char* family) {
+  Settings d(of_all.get(family, py::dict()), family);
   frontends::TensorLocation location;
-  if (!settings.contains(family)) return location;
-  const auto d = settings[family].cast<std::map<std::string, int64_t>>();
-  auto value = [&](const char* key, int64_t otherwise) {
-    auto at = d.find(key);
-    return at == d.end() ? otherwise : at->second;
-  };
-  location.off_chip = value("onChip", 1) == 0;
-  location.is_sharded = value("useReplicatedTensorSharding", 0) != 0;
-  location.loads_io = value("useIOTilesToLoad", 0) != 0;
-  location.stores_io = value("useIOTilesToStore", 0) != 0;
-  location.min_elements_off_chip = value("minElementsForOffChip", location.min_elements_off_chip);
+  const auto flag = [&](const char* name, bool otherwise) { return d.get<int64_t>(name, otherwise) != 0; };
+  location.off_chip = !flag("onChip", true);
+  location.is_sharded = flag("useReplicatedTensorSharding", false);
+  location.loads_io = flag("useIOTilesToLoad", false);
+  location.stores_io = flag("useIOTilesToStore", false);
+  location.min_elements_off_chip = d.get("minElementsForOffChip", location.min_elements_off_chip);
   location.min_elements_sharded =
-      value("minElementsForReplicatedTensorSharding", location.min_elements_sharded);
+      d.get("minElementsForReplicatedTensorSharding", location.min_elements_sharded);
+  d.refuse_others();
   return location;
 }
 
@@ -99,42 +98,31 @@ optimizers::Spec optimizer_of(const py::dict& d) {
   return spec;
 }
 
-tf::CompileSettings settings_of(const py::dict& d) {
+tf::CompileSettings settings_of(const py::dict& data) {
   tf::CompileSettings s;
-  auto number = [&](const char* key, int64_t fallback) {
-    return d.contains(key) ? d[key].cast<int64_t>() : fallback;
-  };
-  auto flag = [&](const char* key, bool fallback) {
-    return d.contains(key) ? d[key].cast<bool>() : fallback;
-  };
+  Settings d(data, "the compiler");
+  auto number = [&](const char* name, int64_t otherwise) { return d.get(name, otherwise); };
+  auto flag = [&](const char* name, bool otherwise) { return d.get(name, otherwise); };
+  auto text = [&](const char* name, const char* otherwise) { return d.get<std::string>(name, otherwise); };
+  auto part = [&](const char* name) { return d.get(name, py::dict()); };
   s.step.training = flag("training", false);
   s.step.device_iterations = number("device_iterations", 1);
   s.step.accumulation = number("gradient_accumulation", 1);
   s.compile.replicas = static_cast<int>(number("replication_factor", 1));
   s.compile.processes = static_cast<int>(number("processes", 1));
-  auto groups_of = [](const py::handle& value) {
-    auto [size, stride] = value.cast<std::pair<int64_t, int64_t>>();
-    return ReplicaGrouping{stride, size, {}};
-  };
-  if (d.contains("input_groups")) s.compile.input_groups = groups_of(d["input_groups"]);
+  using Groups = std::pair<int64_t, int64_t>;  // size and stride
+  auto groups_of = [](const Groups& groups) { return ReplicaGrouping{groups.second, groups.first, {}}; };
+  if (d.has("input_groups")) s.compile.input_groups = groups_of(d.get("input_groups", Groups()));
   s.broadcast_buffers = flag("broadcast_buffers", true);
-  if (d.contains("replica_groupings")) {
-    for (const auto& [name, value] : d["replica_groupings"].cast<py::dict>()) {
-      auto grouping = value.cast<py::tuple>();
-      tf::CompileSettings::Grouping& to = s.groupings[name.cast<std::string>()];
-      to.groups = groups_of(grouping[0]);
-      to.all_replicas = grouping[1].cast<bool>();
-    }
-  }
+  using Grouping = std::pair<Groups, bool>;
+  for (const auto& [name, grouping] : d.get<std::map<std::string, Grouping>>("replica_groupings", {}))
+    s.groupings[name] = {groups_of(grouping.first), grouping.second};
   s.output_mode = static_cast<ir::OutputMode>(number("output_mode", s.step.training ? 0 : 2));
   s.output_period = number("output_period", 1);
-  if (d.contains("schedule")) s.step.schedule = ir::schedule_from_string(d["schedule"].cast<std::string>());
-  if (d.contains("places")) {
-    for (const auto& [id, place] : d["places"].cast<std::map<std::string, std::vector<int>>>()) {
-      s.step.places[id] = {place.at(0), place.at(1), place.size() > 2 ? place[2] : 0};
-    }
-  }
-  if (d.contains("phases")) s.step.phases = phases_of(d["phases"].cast<py::dict>());
+  if (d.has("schedule")) s.step.schedule = ir::schedule_from_string(text("schedule", ""));
+  for (const auto& [id, place] : d.get<std::map<std::string, std::vector<int>>>("places", {}))
+    s.step.places[id] = {place.at(0), place.at(1), place.size() > 2 ? place[2] : 0};
+  if (d.has("phases")) s.step.phases = phases_of(part("phases"));
   s.step.weights = location_of(d, "location_weight");
   s.step.optimizer_state = location_of(d, "location_optimizer");
   s.step.accumulators = location_of(d, "location_accumulator");
@@ -145,24 +133,21 @@ tf::CompileSettings settings_of(const py::dict& d) {
   s.step.running_mean = flag("running_mean", false);
   s.step.recomputation = ir::recomputation_mode(number("recomputation", 0));
   s.compile.auto_round_num_ipus = flag("auto_round_num_ipus", false);
-  auto text = [&](const char* key) { return d.contains(key) ? d[key].cast<std::string>() : std::string(); };
-  s.cache.directory = text("cache_directory");
-  s.cache.version = text("version");
-  if (d.contains("product_partials")) s.product_partials = text("product_partials");
-  if (d.contains("convolution_partials")) s.convolution_partials = text("convolution_partials");
+  s.cache.directory = text("cache_directory", "");
+  s.cache.version = text("version", "");
+  s.product_partials = text("product_partials", "float");
+  s.convolution_partials = text("convolution_partials", "float");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
   s.compile.any_ipu_count = flag("any_ipu_count", false);
-  if (d.contains("loss_scaling")) s.step.loss_scaling = loss_scaling_of(d["loss_scaling"].cast<py::dict>());
+  if (d.has("loss_scaling")) s.step.loss_scaling = loss_scaling_of(part("loss_scaling"));
   s.step.half_products = s.product_partials == "half";
   s.step.half_convolutions = s.convolution_partials == "half";
   s.step.stochastic_rounding = flag("stochastic_rounding", false);
-  if (d.contains("anchors")) {
-    using Entry = std::tuple<std::string, std::string, int, int64_t>;
-    for (const auto& [short_name, long_name, mode, period] : d["anchors"].cast<std::vector<Entry>>())
-      s.anchors.push_back({short_name, long_name, static_cast<ir::OutputMode>(mode), period});
-  }
-  if (d.contains("optimizer") && !d["optimizer"].is_none())
-    s.step.optimizer = optimizer_of(d["optimizer"].cast<py::dict>());
+  using Entry = std::tuple<std::string, std::string, int, int64_t>;
+  for (const auto& [short_name, long_name, mode, period] : d.get<std::vector<Entry>>("anchors", {}))
+    s.anchors.push_back({short_name, long_name, static_cast<ir::OutputMode>(mode), period});
+  if (d.has("optimizer")) s.step.optimizer = optimizer_of(part("optimizer"));
+  d.refuse_others();
   return s;
 }
 

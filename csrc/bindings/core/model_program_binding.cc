@@ -7,13 +7,13 @@
 #include "bindings/core/core_session.h"
 #include "bindings/core/executable_files.h"
 #include "bindings/core/optimizer_values.h"
-#include "bindings/core/python_values.h"
 #include "bindings/core/records_binding.h"
 #include "executable/machine_operators.h"
 #include "frontends/popart/model_program.h"
 #include "ir/seed_stream.h"
 #include "ir/text/text.h"
 #include "python/interpreter_lock.h"
+#include "python/settings.h"
 #include "python/without_lock.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -26,23 +26,11 @@ using frontends::StepOptions;
 using frontends::popart::ModelProgram;
 using frontends::popart::SessionSettings;
 using frontends::popart::Tensor;
+using python::Settings;
 
-// The keys are those that popart._impl.native_settings writes: no user ever sees them.
-class Fields {
- public:
-  explicit Fields(const py::dict& data) : data_(data) {}
-  template <typename T>
-  T get(const char* key, T fallback) const {
-    return data_.contains(key) ? read<T>(data_[key], std::string("'") + key + "'", "of another type")
-                               : fallback;
-  }
-
- private:
-  const py::dict& data_;
-};
-
+// Their names are those that popart._impl.sessions.settings writes.
 frontends::TensorLocation location_of(const py::dict& data) {
-  const Fields fields(data);
+  Settings fields(data, "a location");
   frontends::TensorLocation location;
   location.off_chip = fields.get("off_chip", false);
   location.is_sharded = fields.get("sharded", false);
@@ -50,22 +38,23 @@ frontends::TensorLocation location_of(const py::dict& data) {
   location.stores_io = fields.get("stores_io", false);
   location.min_elements_off_chip = fields.get("min_elements_off_chip", location.min_elements_off_chip);
   location.min_elements_sharded = fields.get("min_elements_sharded", location.min_elements_sharded);
+  fields.refuse_others();
   return location;
 }
 
 frontends::LossScaling loss_scaling_of(const py::dict& data) {
-  const Fields fields(data);
+  Settings fields(data, "automatic loss scaling");
   frontends::LossScaling scaling;
   scaling.is_automatic = true;
   scaling.tracking = static_cast<frontends::LossScaling::Tracking>(fields.get("tracking", 0));
   scaling.bin_edge = fields.get("bin_edge", scaling.bin_edge);
   scaling.upper_proportion = fields.get("upper_proportion", scaling.upper_proportion);
   scaling.period = fields.get("period", scaling.period);
+  fields.refuse_others();
   return scaling;
 }
 
-StepOptions step_of(const py::dict& data) {
-  const Fields fields(data);
+StepOptions step_of(Settings& fields) {
   StepOptions step;
   step.device_iterations = fields.get<int64_t>("batches_per_step", 1);
   step.accumulation = fields.get<int64_t>("accumulation", 1);
@@ -82,29 +71,29 @@ StepOptions step_of(const py::dict& data) {
   step.io_tiles = fields.get<int64_t>("io_tiles", 0);
   step.prefetch_depth = fields.get<int64_t>("prefetch_depth", 1);
   step.phases.declared = fields.get<int64_t>("phases", 1);
-  const auto locations = fields.get<std::map<std::string, py::dict>>("locations", {});
+  Settings locations(fields.get("locations", py::dict()), "the locations");
   const auto place = [&](const char* family, frontends::TensorLocation& location) {
-    if (auto at = locations.find(family); at != locations.end()) location = location_of(at->second);
+    location = location_of(locations.get(family, py::dict()));
   };
   place("weights", step.weights);
   place("optimizer_state", step.optimizer_state);
   place("accumulators", step.accumulators);
   place("activations", step.activations);
+  locations.refuse_others();
   if (step.activations.off_chip) step.phases.liveness = frontends::Liveness::kOffChipAfterFwd;
   step.phases.is_parallel = fields.get("phase_groups", 1) == 2;
   for (const auto& [name, location] : fields.get<std::map<std::string, py::dict>>("location_overrides", {}))
     step.locations[name] = location_of(location);
-  if (data.contains("loss_scaling"))
-    step.loss_scaling = loss_scaling_of(data["loss_scaling"].cast<py::dict>());
-  if (data.contains("optimizer")) step.optimizer = optimizer_spec_of(data["optimizer"].cast<py::dict>());
+  if (fields.has("loss_scaling")) step.loss_scaling = loss_scaling_of(fields.get("loss_scaling", py::dict()));
+  if (fields.has("optimizer")) step.optimizer = optimizer_spec_of(fields.get("optimizer", py::dict()));
   return step;
 }
 
 SessionSettings settings_of(const py::dict& data) {
-  const Fields fields(data);
+  Settings fields(data, "the session");
   SessionSettings settings;
   settings.loss = fields.get<std::string>("loss", "");
-  settings.step = step_of(data);
+  settings.step = step_of(fields);
   settings.tracked = fields.get<std::vector<std::string>>("tracked", {});
   settings.keeps_loss_scaling_f32 = fields.get("keeps_loss_scaling_f32", false);
   settings.uses_virtual_graphs = fields.get("virtual_graphs", false);
@@ -128,6 +117,7 @@ SessionSettings settings_of(const py::dict& data) {
         {tensor, static_cast<ir::OutputMode>(mode), period, static_cast<ir::ExchangeStrategy>(exchange)});
   for (const auto& [tensor, exchange] : fields.get<std::map<std::string, int>>("input_exchange", {}))
     settings.inputs[tensor] = static_cast<ir::ExchangeStrategy>(exchange);
+  fields.refuse_others();
   return settings;
 }
 

@@ -552,3 +552,21 @@ def test_pipelining_can_be_switched_by_the_back_end_setting(capfd):
     options._Popart.set("enablePipelining", True)
     with pytest.raises(poptorch.Error, match="device iterations"):
         poptorch.inferenceModel(two_stages, options)(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "given, text",
+    [
+        (
+            {"product_partial": "half"},
+            "unknown setting .*: 'product_partial' of the compiler; known are .*product_partials",
+        ),
+        ({"location_weight": {"onchip": 1}}, "'onchip' of location_weight; known are minElementsForOffChip, .*onChip"),
+        ({"io_tiles": "32"}, "wrong kind of data .*: 'io_tiles' of the compiler"),
+    ],
+)
+def test_a_setting_that_the_compiler_does_not_read_is_an_error(given, text, monkeypatch):
+    known = compilation.inspection.compile_settings
+    monkeypatch.setattr(compilation.inspection, "compile_settings", lambda options: {**known(options), **given})
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(torch.nn.Linear(2, 2))(torch.ones(1, 2))
