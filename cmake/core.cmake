@@ -46,8 +46,20 @@ ipu_room_objects(ipu_step 3000 ${IPU_STEP_ROOMS})
 ipu_room_objects(ipu_compiler 5000 ${IPU_COMPILER_ROOMS})
 target_compile_options(ipu_compiler PRIVATE $<IF:$<CONFIG:Debug>,-Og,-O1>)
 
+# The machine files become part of the library.
+file(GLOB IPU_MACHINES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/machines/*.json)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${IPU_MACHINES})
+set(machines "#include \"target/machine.h\"\n\nconst std::vector<ipu::target::MachineFile> ipu::target::machine_files{\n")
+foreach(file ${IPU_MACHINES})
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} text)
+  string(APPEND machines "{\"${name}\", R\"json(${text})json\"},\n")
+endforeach()
+set(IPU_MACHINE_FILES ${CMAKE_BINARY_DIR}/machine_files.cc)
+file(GENERATE OUTPUT ${IPU_MACHINE_FILES} CONTENT "${machines}};\n")
+
 # Of a function that both translate inline the linker takes the first: the one of a step.
-add_library(ipu SHARED $<TARGET_OBJECTS:ipu_step> $<TARGET_OBJECTS:ipu_compiler>)
+add_library(ipu SHARED $<TARGET_OBJECTS:ipu_step> $<TARGET_OBJECTS:ipu_compiler> ${IPU_MACHINE_FILES})
 target_include_directories(ipu PUBLIC ${CMAKE_SOURCE_DIR}/csrc)
 target_link_libraries(ipu PUBLIC Threads::Threads
                       PRIVATE ${XSMM_LIBRARY} ${XSMM_NOBLAS_LIBRARY} ${HWY_LIBRARY} ${CMAKE_DL_LIBS} m)

@@ -2,48 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "support/error.h"
+#include "target/machine.h"
 
 namespace ipu::target {
 namespace {
+std::string known_names() { return fmt::format("{}", fmt::join(machine_names(), ", ")); }
 
-// Tiles and bytes per tile: Mk1 1216 x 256 KiB (Citadel, "Dissecting the Graphcore IPU architecture", 2019);
-// Mk2 and Bow 1472 x 624 KiB (Knowles, Hot Chips 33, 2021). Clocks: Mk1 1.6 GHz (Citadel; the boards measured
-// there), Mk2 1.33 GHz (as the SDK reports; 1.325 GHz physical), Bow 1.85 GHz (Bow product brief): the only
-// thing Bow changes.
-constexpr int kMk1Tiles = 1216, kMk2Tiles = 1472, kSmallTiles = 4;
-constexpr int64_t kMk1Bytes = 256 * 1024, kMk2Bytes = 624 * 1024;
-constexpr double kMk1Clock = 1.6e9, kMk2Clock = 1.33e9, kBowClock = 1.85e9;
-
-const std::vector<System>& systems() {
-  static const std::vector<System> list{
-      {"bow-pod16", 21, 16, kMk2Tiles, kMk2Bytes, kBowClock},
-      {"mk1-16", 1, 16, kMk1Tiles, kMk1Bytes, kMk1Clock},
-      {"pod16", 2, 16, kMk2Tiles, kMk2Bytes, kMk2Clock},
-      {"pod4", 2, 4, kMk2Tiles, kMk2Bytes, kMk2Clock},
-      {"pod64", 2, 64, kMk2Tiles, kMk2Bytes, kMk2Clock},
-  };
-  return list;
+// The software model of a machine: 64 IPUs of it, with 4 tiles each when small.
+System model_of(const char* version, const char* machine, bool small) {
+  System system = find_system(machine);
+  system.name = fmt::format("{}{} model", small ? "small " : "", version);
+  system.num_ipus = 64;
+  if (small) system.tiles_per_ipu = 4;
+  return system;
 }
 
 }  // namespace
 
 const System& find_system(std::string_view name) {
-  for (const System& system : systems())
-    if (system.name == name) return system;
-  throw Error(
-      ErrorCode::kEnvironment,
-      fmt::format("unknown system '{}': known are {}. POPTORCH_EMULATED_SYSTEM says which one is emulated.",
-                  name, fmt::join(system_names(), ", ")));
+  const Machine* machine = find_machine(name);
+  if (machine != nullptr) return machine->system;
+  throw Error(ErrorCode::kEnvironment,
+              fmt::format("unknown system '{}': known are {}. POPTORCH_EMULATED_SYSTEM says which one is "
+                          "emulated.",
+                          name, known_names()));
 }
 
-std::vector<std::string> system_names() {
-  std::vector<std::string> names;
-  for (const System& system : systems()) names.push_back(system.name);
-  return names;
-}
+std::vector<std::string> system_names() { return machine_names(); }
 
 const System& attached_system() {
   const char* name = std::getenv("POPTORCH_EMULATED_SYSTEM");
@@ -51,13 +40,9 @@ const System& attached_system() {
 }
 
 const System* find_model(std::string_view version, bool small) {
-  static const std::vector<System> models{
-      {"ipu1 model", 1, 64, kMk1Tiles, kMk1Bytes, kMk1Clock},
-      {"ipu2 model", 2, 64, kMk2Tiles, kMk2Bytes, kMk2Clock},
-      {"ipu21 model", 21, 64, kMk2Tiles, kMk2Bytes, kBowClock},
-      {"small ipu1 model", 1, 64, kSmallTiles, kMk1Bytes, kMk1Clock},
-      {"small ipu2 model", 2, 64, kSmallTiles, kMk2Bytes, kMk2Clock},
-      {"small ipu21 model", 21, 64, kSmallTiles, kMk2Bytes, kBowClock},
+  static const std::array<System, 6> models{
+      model_of("ipu1", "gc2", false), model_of("ipu2", "gc200", false), model_of("ipu21", "bow", false),
+      model_of("ipu1", "gc2", true),  model_of("ipu2", "gc200", true),  model_of("ipu21", "bow", true),
   };
   const size_t first = small ? 3 : 0;
   if (version == "ipu1") return &models[first];

@@ -1,4 +1,4 @@
-// The emulated system in numbers. Every number about the machine sits in target/ with its source beside it.
+// The emulated system in numbers, which the files of machines/ say with their sources (target/machine.h).
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace ipu::target {
 
 struct System {
   std::string name;     // "pod16"
-  int ipu_version = 2;  // 1, 2, 21: poptorch.ipuHardwareVersion()
-  int num_ipus = 16;    // attached to this process
-  int tiles_per_ipu = 1472;
-  int64_t bytes_per_tile = 638'976;
-  double clock_hz = 1.33e9;
-  int workers_per_tile = 6;
+  int ipu_version = 0;  // 1, 2, 21: poptorch.ipuHardwareVersion()
+  int num_ipus = 0;     // attached to this process
+  int tiles_per_ipu = 0;
+  int64_t bytes_per_tile = 0;
+  double clock_hz = 0;
+  int workers_per_tile = 0;
 
   int64_t bytes_per_ipu() const { return tiles_per_ipu * bytes_per_tile; }
 };
 
-// "pod4", "pod16", "pod64", "bow-pod16", "mk1-16"; Error(kEnvironment) listing the names otherwise.
+// A machine by its name ("pod16") or the path of a machine file; Error(kEnvironment) listing the names otherwise.
 const System& find_system(std::string_view name);
 std::vector<std::string> system_names();
 // What POPTORCH_EMULATED_SYSTEM says (default pod16), read at each call.

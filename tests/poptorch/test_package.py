@@ -41,6 +41,16 @@ def test_hardware_queries_describe_the_emulated_system(monkeypatch):
         poptorch.ipuHardwareVersion()
 
 
+def test_the_emulated_system_can_be_a_machine_file(tmp_path):
+    path = tmp_path / "desk.json"
+    path.write_text('{"inherits": "mk1-16", "ipus": 2}')
+    result = run_program(
+        f"import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = {str(path)!r}; import poptorch; "
+        "print(poptorch.ipuHardwareVersion(), poptorch.ipuHardwareIsAvailable(3))"
+    )
+    assert result.stdout.split() == ["1", "False"], result.stderr
+
+
 def test_unknown_system_lists_the_known_ones():
     result = run_program(
         "import os; os.environ['POPTORCH_EMULATED_SYSTEM'] = 'pod3'; import poptorch; poptorch.ipuHardwareVersion()"

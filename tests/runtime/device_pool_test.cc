@@ -35,7 +35,7 @@ TEST(DevicePool, RefusesWhenFullAndIsUsableAfterwards) {
             "IPUs are given "
             "in aligned groups of a power of two. Detach a model that is not in use, or choose a larger "
             "system with "
-            "POPTORCH_EMULATED_SYSTEM (bow-pod16, mk1-16, pod16, pod4, pod64).");
+            "POPTORCH_EMULATED_SYSTEM (bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy).");
   EXPECT_THROW(pool.acquire(5), Error);
   EXPECT_THROW(pool.acquire(0), Error);
   EXPECT_EQ(pool.acquire(2), 2);

@@ -40,10 +40,11 @@ TEST_F(EmulatedSystem, is_a_pod16_unless_the_environment_says_otherwise) {
 }
 
 TEST_F(EmulatedSystem, an_unknown_name_is_refused_with_the_known_ones) {
-  EXPECT_EQ(message_of([] { find_system("pod8"); }),
-            "unknown system 'pod8' [IPU-E503]: known are bow-pod16, mk1-16, pod16, pod4, pod64. "
-            "POPTORCH_EMULATED_SYSTEM says which one is emulated.");
-  EXPECT_EQ(system_names().size(), 5u);
+  EXPECT_EQ(
+      message_of([] { find_system("pod8"); }),
+      "unknown system 'pod8' [IPU-E503]: known are bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy. "
+      "POPTORCH_EMULATED_SYSTEM says which one is emulated.");
+  EXPECT_EQ(system_names().size(), 11u);
 }
 
 TEST(SystemModel, IsOfTheArchitectureThatIsNamed) {

@@ -10,6 +10,7 @@
 #include "bindings/core/core_session.h"
 #include "bindings/core/executable_files.h"
 #include "bindings/core/interpreter_binding.h"
+#include "bindings/core/machine_binding.h"
 #include "bindings/core/model_program_binding.h"
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/optimizer_values.h"
@@ -223,6 +224,7 @@ PYBIND11_MODULE(_native, m) {
       .def(py::init<std::string>(), py::arg("what"))
       .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
   bind_interpreter(m);
+  bind_machines(m);
   bind_program(m);
   bind_executable_files(m);
   bind_model_program(m);

@@ -422,7 +422,7 @@ ROWS = {
     "17.1 system": (
         lambda: environment("POPTORCH_EMULATED_SYSTEM", "pod3", P.ipuHardwareVersion),
         "poptorch_cpp_error",
-        "unknown system 'pod3' [IPU-E503]: known are bow-pod16, mk1-16, pod16, pod4, pod64. POPTORCH_EMULATED_SYSTEM says which one is emulated.",
+        "unknown system 'pod3' [IPU-E503]: known are bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy. POPTORCH_EMULATED_SYSTEM says which one is emulated.",
     ),
     "17.2 model version": (
         lambda: environment("POPTORCH_IPU_MODEL_VERSION", "ipu3", lambda: infer(Net(), options=O().useIpuModel(True))),
@@ -446,7 +446,7 @@ ROWS = {
     "17.2 too many for the system": (
         lambda: environment("POPTORCH_EMULATED_SYSTEM", "pod4", lambda: cases.ipus(0, 1, 2, 3, 4, 5, 6, 7)),
         "poptorch_cpp_error",
-        "Failed to acquire 8 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 4 are free; IPUs are given in aligned groups of a power of two. Detach a model that is not in use, or choose a larger system with POPTORCH_EMULATED_SYSTEM (bow-pod16, mk1-16, pod16, pod4, pod64).",
+        "Failed to acquire 8 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 4 are free; IPUs are given in aligned groups of a power of two. Detach a model that is not in use, or choose a larger system with POPTORCH_EMULATED_SYSTEM (bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy).",
     ),
     "17.3 cache is a file": (
         lambda: in_a_folder(lambda f: infer(Net(), options=O().enableExecutableCaching(blocked(f)))),

@@ -380,7 +380,7 @@ MESSAGES = {
     ),
     "17.2 busy": (
         "poptorch_cpp_error",
-        "Failed to acquire 1 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 0 are free; IPUs are given in aligned groups of a power of two. Detach a model that is not in use, or choose a larger system with POPTORCH_EMULATED_SYSTEM (bow-pod16, mk1-16, pod16, pod4, pod64).",
+        "Failed to acquire 1 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 0 are free; IPUs are given in aligned groups of a power of two. Detach a model that is not in use, or choose a larger system with POPTORCH_EMULATED_SYSTEM (bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy).",
     ),
     "17.2 small": (
         "poptorch_cpp_error",
