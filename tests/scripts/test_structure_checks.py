@@ -75,7 +75,7 @@ def test_numbers_of_machines_elsewhere_than_in_target_are_refused(tree, file, te
     (tree / file).write_text(f"{text};\n")
     result = run("check_layers.py", tree)
     assert result.returncode != 0 and f"{file}:1: {text}" in result.stdout
-    assert "numbers of machines belong in csrc/target" in result.stdout
+    assert "numbers of machines belong in machines/" in result.stdout
 
 
 def test_folder_that_is_no_room_is_refused(tree):

@@ -4,7 +4,7 @@
 
 namespace ipu::bindings {
 
-// Machine files: what they say, and how two of them differ.
+// Machine files: what they say, how two of them differ, and what products take on a machine.
 void bind_machines(pybind11::module_& m);
 
 }  // namespace ipu::bindings

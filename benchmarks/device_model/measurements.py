@@ -1,0 +1,64 @@
+"""Rows of measurements: reading them, and which of them are one measurement."""
+
+import collections
+import csv
+import dataclasses
+
+MACHINES = {"Mk1": "gc2", "Mk2": "gc200", "GC200": "gc200", "Bow": "bow", "C600": "c600"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    id: str
+    source: str
+    hardware: str
+    workload: str
+    dtype: str
+    parameters: dict
+    metric: str
+    value: float
+    unit: str
+
+    @property
+    def kind(self):
+        return self.id.rsplit("-", 1)[0]
+
+    @property
+    def machine(self):
+        """The machine file of the hardware, or None."""
+        return next((name for word, name in MACHINES.items() if word in self.hardware), None)
+
+    @property
+    def measurement(self):
+        """Rows with the same text were measured once: one value that holds over a sweep of the memory proportion."""
+        parameters = sorted(
+            (key, value) for key, value in self.parameters.items() if key != "availableMemoryProportion"
+        )
+        return repr((self.kind, self.hardware, self.workload, self.dtype, parameters, self.metric, self.value))
+
+
+def parameters_of(text):
+    """ "m=8;n<=9;inside" as {"m": "8", "n<": "9", "inside": ""}."""
+    return dict(part.strip().partition("=")[::2] for part in text.split(";"))
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return [
+            Row(
+                *(row[name] for name in ("id", "source", "hardware", "workload", "dtype")),
+                parameters_of(row["parameters"]),
+                row["metric"],
+                float(row["value"]),
+                row["unit"],
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def grouped(rows):
+    """The rows of each measurement."""
+    groups = collections.defaultdict(list)
+    for row in rows:
+        groups[row.measurement].append(row)
+    return list(groups.values())
