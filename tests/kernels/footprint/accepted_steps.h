@@ -54,6 +54,14 @@ inline KernelStep slice_scatter() {
           {f32({8, 6})},
           {{"starts", Integers{1, 0}}, {"steps", Integers{2, 1}}}};
 }
+// The samples of its op have gradients of the mean and of the deviation as well, which the kernel does not take.
+inline KernelStep layer_norm_gradient() {
+  const TensorSpec x = f32({4, 6}), parameter = f32({6}), statistic = f32({4, 1});
+  return {"layer_norm_gradient",
+          {x, parameter, parameter, statistic, statistic, x},
+          {x, parameter, parameter},
+          {{"axis", int64_t{1}}, {"wants", Integers{0, 1, 2}}}};
+}
 inline KernelStep iota() {
   return {"iota", {}, {i32({4, 6})}, {{"dim", int64_t{1}}, {"start", 0.0}, {"step", 1.0}}};
 }

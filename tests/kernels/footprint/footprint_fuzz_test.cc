@@ -176,6 +176,7 @@ TEST(FootprintFuzz, WhatAStatementAcceptsTouchesNothingElse) {
   std::map<std::string, std::vector<KernelStep>> seeds;
   std::vector<KernelStep> all = kernel_tests::steps_of_samples();
   for (KernelStep& step : kernel_tests::accepted_steps()) all.push_back(std::move(step));
+  all.push_back(kernel_tests::layer_norm_gradient());
   for (KernelStep& step : all)
     if (find_kernel(step.id)->footprint != nullptr && (only == nullptr || step.id.starts_with(only)))
       seeds[step.id].push_back(step);

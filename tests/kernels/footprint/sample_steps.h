@@ -18,7 +18,10 @@ inline std::vector<KernelStep> steps_of_samples() {
       auto spec = [](const ir::Value* value) {
         return value == nullptr ? TensorSpec{} : TensorSpec::plain(value->type().dtype, value->type().shape);
       };
-      for (int i = 0; i < s.op->operand_count(); ++i) step.operands.push_back(spec(s.op->operand(i)));
+      for (int i = 0; i < s.op->operand_count(); ++i) {
+        step.operands.push_back(spec(s.op->operand(i)));
+        if (s.op->operand(i) == nullptr) step.absent |= uint64_t{1} << i;
+      }
       for (int i = 0; i < s.op->result_count(); ++i) step.results.push_back(spec(s.op->result(i)));
       for (const ops::KernelChoice& choice : def->kernels(*s.op)) {
         if (find_kernel(choice.id) == nullptr) continue;
