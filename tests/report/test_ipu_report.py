@@ -46,7 +46,7 @@ def test_an_executable_and_its_machine_form_give_one_report(tmp_path):
     "arguments, message",
     [
         (["missing.ir"], "cannot read file [IPU-E504]: missing.ir: "),
-        (["-", "--system", "pod8"], "unknown system 'pod8' [IPU-E503]: known are bow-pod16"),
+        (["-", "--system", "pod8"], "unknown system 'pod8' [IPU-E503]: known are bow, bow-pod16"),
         (["-"], "parse error [IPU-E203]: -:1:1: expected 'graph'"),
     ],
 )
