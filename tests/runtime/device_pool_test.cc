@@ -30,12 +30,13 @@ TEST(DevicePool, RefusesWhenFullAndIsUsableAfterwards) {
   ScopedVariable system("POPTORCH_EMULATED_SYSTEM", "pod4");
   DevicePool& pool = DevicePool::instance();
   EXPECT_EQ(pool.acquire(2), 0);
-  EXPECT_EQ(message_of([&] { pool.acquire(4); }),
-            "Failed to acquire 4 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 2 are free; "
-            "IPUs are given "
-            "in aligned groups of a power of two. Detach a model that is not in use, or choose a larger "
-            "system with "
-            "POPTORCH_EMULATED_SYSTEM (bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy).");
+  EXPECT_EQ(
+      message_of([&] { pool.acquire(4); }),
+      "Failed to acquire 4 IPU(s) [IPU-E404]: the emulated system 'pod4' has 4, of which 2 are free; "
+      "IPUs are given "
+      "in aligned groups of a power of two. Detach a model that is not in use, or choose a larger "
+      "system with "
+      "POPTORCH_EMULATED_SYSTEM (bow, bow-pod16, bow-pod64, c600, gc2, gc200, mk1-16, pod16, pod4, pod64, toy).");
   EXPECT_THROW(pool.acquire(5), Error);
   EXPECT_THROW(pool.acquire(0), Error);
   EXPECT_EQ(pool.acquire(2), 2);
