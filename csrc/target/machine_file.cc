@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "support/error.h"
@@ -52,9 +53,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Reader(const std::string& path, std::string_view text) : path_(path) {
     root_.is_object = true;
-    const char* end = text.data() + text.size();
-    nlohmann::json::sax_parse(LineIterator{text.data(), &line_}, LineIterator{end, &line_}, this,
-                              nlohmann::json::input_format_t::json, true, true);
+    const LineIterator begin{std::to_address(text.begin()), &line_}, end{std::to_address(text.end()), &line_};
+    nlohmann::json::sax_parse(begin, end, this, nlohmann::json::input_format_t::json, true, true);
   }
   const Member& root() const { return root_; }
 
