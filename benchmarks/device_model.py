@@ -91,15 +91,15 @@ def line(name, rows, results):
 
 
 def table(rows, results):
-    """A line for each kind, and for each type of those that have several."""
+    """A line for each kind, and for each sub-kind of those that have several."""
     yield f"{'kind':<24} {'rows':>5} {'expressed':>9} {'measured':>8} {'median':>7} {'90th':>7} {'middle':>7}"
     for kind in sorted({row.kind for row in rows}):
         mine = [result for result in results if result.row.kind == kind]
         yield line(kind, sum(row.kind == kind for row in rows), mine)
-        types = sorted({result.row.dtype for result in mine})
-        for dtype in types if len(types) > 1 else []:
-            of_type = [result for result in mine if result.row.dtype == dtype]
-            yield line(f"  {dtype}", len(of_type), of_type)
+        names = sorted({result.row.sub_kind for result in mine})
+        for name in names if len(names) > 1 else []:
+            of_name = [result for result in mine if result.row.sub_kind == name]
+            yield line(f"  {name}", len(of_name), of_name)
 
 
 def verdicts(rows, results):

@@ -12,6 +12,7 @@ class Row:
     id: str
     source: str
     hardware: str
+    ipus: int
     workload: str
     dtype: str
     parameters: dict
@@ -24,6 +25,18 @@ class Row:
         return self.id.rsplit("-", 1)[0]
 
     @property
+    def sub_kind(self):
+        """What the rows of a kind are told apart by: the layers of convolutions, otherwise the type."""
+        if self.kind != "conv":
+            return self.dtype
+        if "image" in self.parameters:
+            return "blur"
+        groups = int(self.parameters["groups"])
+        if groups == 1:
+            return "plain"
+        return "8 channels and more" if int(self.parameters["Cin"]) // groups >= 8 else "narrow groups"
+
+    @property
     def machine(self):
         """The machine file of the hardware, or None."""
         return next((name for word, name in MACHINES.items() if word in self.hardware), None)
@@ -34,7 +47,9 @@ class Row:
         parameters = sorted(
             (key, value) for key, value in self.parameters.items() if key != "availableMemoryProportion"
         )
-        return repr((self.kind, self.hardware, self.workload, self.dtype, parameters, self.metric, self.value))
+        return repr(
+            (self.kind, self.hardware, self.ipus, self.workload, self.dtype, parameters, self.metric, self.value)
+        )
 
 
 def parameters_of(text):
@@ -46,7 +61,9 @@ def read(path):
     with open(path, newline="") as file:
         return [
             Row(
-                *(row[name] for name in ("id", "source", "hardware", "workload", "dtype")),
+                *(row[name] for name in ("id", "source", "hardware")),
+                int(row["n_ipus"]),
+                *(row[name] for name in ("workload", "dtype")),
                 parameters_of(row["parameters"]),
                 row["metric"],
                 float(row["value"]),

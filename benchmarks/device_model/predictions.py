@@ -3,6 +3,8 @@
 None: the row is not expressed. The numbers come from ipu_core, as those of reports do.
 """
 
+import fractions
+
 from ipu_core import _native
 
 TYPES = {"fp16": "fp16.16", "fp16.16": "fp16.16", "fp16.32": "fp16.32", "fp32": "fp32", "fp8": "fp8"}
@@ -48,4 +50,70 @@ def amp_vertex(row, machine):
     return cycles, {"inner loops": cycles}
 
 
-KINDS = {"gemm": gemm, "amp-vertex": amp_vertex}
+# Convolutions sum in fp32 unless they are told otherwise (partialsType), matrix products of these rows do not.
+CONVOLUTION_TYPES = {**TYPES, "fp16": "fp16.32"}
+BLURS = 200  # the program of the blur rows runs twice as often as it says
+BLUR_CHANNELS = 4
+
+
+def convolution(machine, sizes, dtype, proportion):
+    """Cycles of a convolution with a result as large as its operand over the stride, and its parts."""
+    for size in ("rows", "columns"):
+        sizes[f"padding_{size}"] = sizes[f"kernel_{size}"] - 1
+    return _native.plan_convolution(machine, sizes, CONVOLUTION_TYPES[dtype], proportion, "forward")
+
+
+def conv(row, machine):
+    given = row.parameters
+    proportion = float(given.get("availableMemoryProportion", DEFAULT_PROPORTION))
+    if "image" in given and row.unit == "s":
+        columns, rows = (int(size) for size in given["image"].split()[0].split("x"))
+        sizes = {"batch": 1, "rows": -(-rows // row.ipus), "columns": columns}
+        sizes |= {"inputs": BLUR_CHANNELS, "outputs": BLUR_CHANNELS, "kernel_rows": 3, "kernel_columns": 3}
+        plan = convolution(machine, sizes, row.dtype, proportion)
+        return BLURS * plan["cycles"] / clock_hz(machine), plan["parts"]
+    if row.unit != "TFLOP/s" or not {"batch", "kernel", "in", "Cin", "Cout", "stride", "groups"} <= set(given):
+        return None
+    groups, stride = int(given["groups"]), int(given["stride"])
+    rows, columns = (int(size) for size in given["in"].split("x"))
+    kernel_rows, kernel_columns = (int(size) for size in given["kernel"].split("x"))
+    sizes = {
+        "groups": groups,
+        "batch": int(given["batch"]),
+        "rows": rows,
+        "columns": columns,
+        "inputs": int(given["Cin"]) // groups,
+        "outputs": int(given["Cout"]) // groups,
+        "kernel_rows": kernel_rows,
+        "kernel_columns": kernel_columns,
+        "stride_rows": stride,
+        "stride_columns": stride,
+    }
+    plan = convolution(machine, sizes, row.dtype, proportion)
+    results = -(-rows // stride) * -(-columns // stride)
+    macs = sizes["batch"] * results * kernel_rows * kernel_columns * int(given["Cin"]) * sizes["outputs"]
+    return 2e-12 * macs / plan["cycles"] * clock_hz(machine), plan["parts"]
+
+
+def spmm(row, machine):
+    """The best over batch sizes of one product of sparse weights."""
+    given, what = row.parameters, row.workload
+    if row.unit != "TFLOP/s" or "density" not in given:
+        return None
+    size = int(given["m"].removeprefix("k="))  # m=k=4096
+    density = float(fractions.Fraction(given["density"]))
+    options = {}
+    if "dense executed" not in what:
+        block = int(what.split("b=")[1].split()[0])
+        options = {"density": density, "sparse_block": block, "is_dynamic": "dynamic" in what}
+    found = []
+    for rows in BATCHES:
+        plan = _native.plan_product(machine, (1, rows, size, size), TYPES[row.dtype], BEST_PROPORTION, **options)
+        rate = 2e-12 * rows * size * size * density / plan["cycles"] * clock_hz(machine)
+        found.append((rate, plan["parts"]))
+    return max(found, key=lambda result: result[0])
+
+
+BATCHES = [2**power for power in range(4, 17)]
+
+KINDS = {"gemm": gemm, "amp-vertex": amp_vertex, "conv": conv, "spmm": spmm}

@@ -39,6 +39,12 @@ const std::vector<MachineKey>& machine_keys() {
       {"call_cycles", "cycles", "what an operation takes besides its phases", 0, 1e6, false},
       {"temporary_factor", "", "temporary bytes of a product over its operands", 1, 10, false},
       {"vector_product_factor", "", "products without the matrix unit over their inner loop", 0.1, 10, false},
+      {"grouped_factor", "", "products of several groups over their plan", 0.1, 10, false},
+      {"sparse_factor", "", "products of sparse weights over their plan", 0.1, 10, false},
+      {"dynamic_sparse_factor", "", "the same again if the blocks are known at run time only", 0.1, 10,
+       false},
+      {"narrow_group_channels", "", "groups of fewer input channels run on the vector unit", 0, 64, true},
+      {"depthwise_channels", "", "channels of a depthwise product side by side; 0: none", 0, 64, true},
       {"library_factor", "", "inner loops of this machine's library over the published ones", 0.1, 10, false},
   };
   return keys;

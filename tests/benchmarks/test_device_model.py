@@ -22,7 +22,7 @@ def results(rows):
     return device_model.predict(rows)
 
 
-@pytest.mark.parametrize("kind", ["gemm", "amp-vertex"])
+@pytest.mark.parametrize("kind", ["gemm", "amp-vertex", "conv", "spmm"])
 def test_a_kind_stays_within_its_target(rows, results, kind):
     mine = [result for result in results if result.row.kind == kind]
     assert len(mine) == sum(row.kind == kind for row in rows)
@@ -48,11 +48,13 @@ def test_parts_sum_to_the_whole():
 def test_the_table_ends_with_targets_rows_and_errors(capsys):
     device_model.main([])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3].startswith("inside the target: gemm, amp-vertex; outside: none")
-    assert lines[-2] == "expressed: 55 of 650 rows, 8.5 %"
+    assert lines[-3].startswith("inside the target: gemm, conv, spmm, amp-vertex; outside: none")
+    assert lines[-2] == "expressed: 292 of 650 rows, 44.9 %"
     assert re.fullmatch(r"all: median [\d.]+ %, 90th percentile [\d.]+ %", lines[-1])
     assert any(re.match(r"gemm +39 +39 +39 ", line) for line in lines)
-    assert any(re.match(r"conv +227 +0$", line) for line in lines)
+    assert any(re.match(r"conv +227 +227 +195 ", line) for line in lines)
+    assert any(re.match(r"  blur +53 +53 +21 ", line) for line in lines)
+    assert any(re.match(r"attention +9 +0$", line) for line in lines)
 
 
 def test_rows_of_a_kind_are_printed_one_a_line(capsys):
@@ -64,9 +66,24 @@ def test_rows_of_a_kind_are_printed_one_a_line(capsys):
 def test_a_fitted_number_can_be_left_out(rows, results):
     left_out = device_model.predict(rows, "phase_cycles")
     smaller = [result for result in left_out if result.row.kind == "gemm"]
-    assert all(result.predicted > with_it.predicted for result, with_it in zip(smaller, results[16:]))
+    gemms = [result for result in results if result.row.kind == "gemm"]
+    assert all(result.predicted > with_it.predicted for result, with_it in zip(smaller, gemms))
     with pytest.raises(SystemExit):
         device_model.main(["--without", "nothing"])
+
+
+def test_a_convolution_is_planned_with_its_gradients():
+    sizes = {"batch": 4, "rows": 14, "columns": 14, "inputs": 64, "outputs": 96, "kernel_rows": 3, "kernel_columns": 3}
+    sizes |= {"padding_rows": 2, "padding_columns": 2}
+    plans = [
+        device_model._native.plan_convolution("bow", sizes, "fp16.16", 0.6, of)
+        for of in ("forward", "data gradient", "weight gradient")
+    ]
+    assert all(plan["method"] == "matrix unit" and 0 < plan["cycles"] < 1e6 for plan in plans)
+    with pytest.raises(Exception, match="a convolution has no size 'height'"):
+        device_model._native.plan_convolution("bow", {"height": 1}, "fp32", 0.6, "forward")
+    with pytest.raises(Exception, match="unknown pass of a convolution .backward."):
+        device_model._native.plan_convolution("bow", sizes, "fp32", 0.6, "backward")
 
 
 def test_one_value_over_a_sweep_of_the_proportion_is_one_measurement():
@@ -81,6 +98,7 @@ def test_one_value_over_a_sweep_of_the_proportion_is_one_measurement():
             f"gemm-{i}",
             "",
             "Bow",
+            1,
             "",
             "fp16",
             device_model.measurements.parameters_of(text),

@@ -1,147 +1,17 @@
 #include "target/products/product_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cmath>
 #include <optional>
 #include <tuple>
 #include <vector>
 
-#include "support/error.h"
+#include "target/products/product_price.h"
+#include "target/products/product_search.h"
 
 namespace ipu::target {
 namespace {
-
-constexpr int64_t kMostSteps = 64;
-
-// The numbers of a machine that prices need, looked up once.
-struct Prices {
-  const ProductOptions& options;
-  ProductShape shape;
-  ProductCore core;
-  int64_t tiles, tiles_per_bus;
-  double exchange_bytes, phase, call, temporary, library, vector, memory;
-
-  Prices(const Machine& machine, const ProductShape& product, const ProductOptions& o)
-      : options(o),
-        shape(product),
-        core(product_core(machine, o.type, o.wide_weight_loads)),
-        tiles(machine.whole("tiles")),
-        tiles_per_bus(machine.whole("tiles_per_exchange_bus")),
-        exchange_bytes(machine["exchange_bytes_per_cycle"]),
-        phase(machine["phase_cycles"]),
-        call(machine["call_cycles"]),
-        temporary(machine["temporary_factor"]),
-        library(machine["library_factor"]),
-        vector(machine["vector_product_factor"]),
-        memory(o.memory_proportion * machine["bytes_per_tile"]) {
-    if (std::min({shape.groups, shape.rows, shape.inputs, shape.outputs}) < 1)
-      throw Error(ErrorCode::kTypeMismatch,
-                  fmt::format("a product of no elements cannot be planned: {} groups of [{}, {}] x [{}, {}]",
-                              shape.groups, shape.rows, shape.inputs, shape.inputs, shape.outputs));
-    if (core.units == 0)
-      throw Error(
-          ErrorCode::kTypeMismatch,
-          fmt::format("products of this type cannot be planned: machine '{}' has no matrix unit for it",
-                      machine.name));
-  }
-};
-
-// What lies on the fullest tile in one step.
-struct Part {
-  int64_t groups, rows, input_blocks, output_blocks;
-  double operand_bytes, weight_bytes, result_elements;
-
-  Part(const Prices& p, const ProductSplit& s) {
-    groups = divide_up(p.shape.groups, s.groups);
-    rows = divide_up(p.shape.rows, s.rows);
-    input_blocks = divide_up(divide_up(p.shape.inputs, p.core.inputs), s.inputs);
-    output_blocks = divide_up(divide_up(divide_up(p.shape.outputs, s.group_outputs), s.outputs), s.steps);
-    const double inputs = static_cast<double>(groups * input_blocks * p.core.inputs);
-    const double outputs = static_cast<double>(output_blocks * s.group_outputs);
-    operand_bytes = static_cast<double>(rows) * inputs * static_cast<double>(p.core.operand_bytes);
-    weight_bytes = inputs * outputs * static_cast<double>(p.core.operand_bytes);
-    result_elements = static_cast<double>(groups * rows) * outputs;
-  }
-  double temporary_bytes(const Prices& p) const {
-    return p.temporary *
-           (operand_bytes + weight_bytes + result_elements * static_cast<double>(p.core.partial_bytes));
-  }
-};
-
-int64_t inner_loops(const Prices& p, const ProductSplit& s, const Part& part) {
-  return s.steps * matrix_unit_cycles(p.core, part.groups, part.input_blocks, part.output_blocks,
-                                      s.group_outputs, part.rows);
-}
-
-// Partial sums come together in one stage, from 16 of them in two, from 125 in three, all of about the same depth.
-void add_reduction(const Prices& p, int64_t depth, double elements, double steps, ProductCycles* cycles) {
-  if (depth == 1) return;
-  const int stages = depth < 16 ? 1 : depth < 125 ? 2 : 3;
-  double rest = static_cast<double>(depth);
-  for (int stage = stages; stage > 0; --stage) {
-    const double stage_depth = std::ceil(std::pow(rest, 1.0 / stage) - 1e-9);
-    const double sent = elements * static_cast<double>(p.core.partial_bytes);
-    elements = std::ceil(elements / stage_depth);
-    rest /= stage_depth;
-    cycles->exchange_partials += steps * sent / p.exchange_bytes;
-    cycles->reduction += steps * static_cast<double>(reduction_cycles(p.core, static_cast<int64_t>(elements),
-                                                                      static_cast<int64_t>(stage_depth)));
-    cycles->phases += steps * p.phase;
-  }
-}
-
-ProductCycles matrix_unit_price(const Prices& p, const ProductSplit& s, const Part& part) {
-  ProductCycles cycles;
-  const double steps = static_cast<double>(s.steps);
-  cycles.inner_loops = p.library * static_cast<double>(inner_loops(p, s, part));
-  // Tiles that share a bus receive the operand that both need at once.
-  const double share = s.outputs % p.tiles_per_bus == 0 ? static_cast<double>(p.tiles_per_bus) : 1;
-  const double own_operand = 1.0 / static_cast<double>(s.outputs);
-  const double own_weight = 1.0 / static_cast<double>(s.rows);
-  cycles.exchange_operands = steps * (part.operand_bytes * (1 - own_operand) / (p.exchange_bytes * share) +
-                                      part.weight_bytes * (1 - own_weight) / p.exchange_bytes);
-  cycles.phases = steps * p.phase;
-  add_reduction(p, s.inputs, part.result_elements, steps, &cycles);
-  if (p.core.partial_bytes != p.core.operand_bytes && p.options.type != ProductType::kFp8) {
-    const int64_t elements = divide_up(static_cast<int64_t>(part.result_elements), s.inputs);
-    cycles.cast = steps * static_cast<double>(cast_cycles(p.core, elements));
-  }
-  if (s.steps > 1) {
-    const double result_bytes = part.result_elements * static_cast<double>(p.core.partial_bytes);
-    cycles.slices =
-        steps * (100 + (part.weight_bytes + result_bytes) / static_cast<double>(p.core.vector_bytes));
-  }
-  if (p.shape.inputs % p.core.inputs != 0)
-    cycles.slices += copy_cycles(part.operand_bytes, p.shape.inputs * p.core.operand_bytes);
-  cycles.call = p.call;
-  return cycles;
-}
-
-// One output at a time; groups and rows over the tiles.
-ProductPlan vector_plan(const Prices& p) {
-  ProductPlan plan;
-  plan.split.groups = std::min(p.shape.groups, p.tiles);
-  plan.split.rows = std::min(p.shape.rows, p.tiles / plan.split.groups);
-  const int64_t groups = divide_up(p.shape.groups, plan.split.groups);
-  const int64_t rows = divide_up(p.shape.rows, plan.split.rows);
-  plan.cycles.inner_loops =
-      p.library * p.vector *
-      static_cast<double>(groups * vector_product_cycles(p.core, rows, p.shape.inputs, p.shape.outputs));
-  plan.cycles.phases = p.phase;
-  plan.cycles.call = p.call;
-  plan.temporary_bytes = p.temporary * static_cast<double>(2 * p.core.workers * p.core.vector_bytes);
-  plan.looked_at = 1;
-  return plan;
-}
-
-ProductPlan priced(const Prices& p, const ProductSplit& split) {
-  if (split.method == ProductMethod::kVector) return vector_plan(p);
-  const Part part(p, split);
-  return {split, matrix_unit_price(p, split, part), part.temporary_bytes(p), 1};
-}
 
 // Cuts of `size` into parts of different sizes: the fewest parts of each size, and the fewest of which both tiles of a bus have one.
 std::vector<int64_t> cuts(int64_t size, int64_t most, bool even_too, bool all) {
@@ -163,131 +33,223 @@ bool is_cheaper(const ProductPlan& a, double total, const ProductPlan& b, double
          std::make_tuple(other, b.split.tiles(), b.temporary_bytes);
 }
 
-using Kind = std::tuple<ProductMethod, bool, bool>;
-Kind kind_of(const ProductSplit& s) { return {s.method, s.steps > 1, s.inputs > 1}; }
-
-class Search {
- public:
-  Search(const Prices& prices, std::optional<Kind> without) : p_(prices), without_(without) {}
-
-  ProductPlan run() {
-    best_ = vector_plan(p_);
-    best_total_ = without_ && kind_of(best_.split) == *without_ ? HUGE_VAL : best_.cycles.total();
-    split_.method = ProductMethod::kMatrixUnit;
-    std::vector<int64_t> group_outputs{p_.core.units};
-    for (int64_t outputs : {8, 16})
-      if (outputs != p_.core.units && (outputs == 8 || p_.core.operand_bytes < 4))
-        group_outputs.push_back(outputs);
-    for (int64_t outputs : group_outputs) {
-      split_.group_outputs = outputs;
-      over_groups();
-    }
-    best_.looked_at = looked_at_;
-    return best_;
-  }
-
- private:
-  void over_groups() {
-    const bool all = p_.options.exhaustive;
-    const int64_t output_blocks = divide_up(p_.shape.outputs, split_.group_outputs);
-    const std::vector<int64_t> groups = cuts(p_.shape.groups, p_.tiles, false, all);
-    const std::vector<int64_t> inputs =
-        cuts(divide_up(p_.shape.inputs, p_.core.inputs), p_.tiles, false, all);
-    const std::vector<int64_t> outputs = cuts(output_blocks, p_.tiles, p_.tiles_per_bus == 2, all);
-    const std::vector<int64_t> rows = cuts(p_.shape.rows, p_.tiles, false, all);
-    for (int64_t g : groups)
-      for (int64_t i : inputs) {
-        if (g * i > p_.tiles) break;
-        for (int64_t o : outputs) {
-          if (g * i * o > p_.tiles) break;
-          split_.groups = g;
-          split_.inputs = i;
-          split_.outputs = o;
-          over_rows(rows, divide_up(output_blocks, o));
-        }
-      }
-  }
-
-  // From the most parts to the fewest: the part on a tile only grows, and with it its time and its bytes.
-  void over_rows(const std::vector<int64_t>& rows, int64_t output_blocks) {
-    const int64_t most = p_.tiles / (split_.groups * split_.inputs * split_.outputs);
-    auto last = std::upper_bound(rows.begin(), rows.end(), most);
-    for (split_.steps = 1; split_.steps <= std::min(output_blocks, kMostSteps); split_.steps *= 2)
-      for (auto at = last; at != rows.begin();) {
-        split_.rows = *--at;
-        ++looked_at_;
-        const Part part(p_, split_);
-        const double bytes = part.temporary_bytes(p_);
-        if (bytes > p_.memory && !without_) break;
-        // More rows take a few cycles less while a worker has one or two (inner_loops.cc).
-        const bool may_shrink = part.rows < 3 * p_.core.workers;
-        const int64_t blocks = part.groups * part.input_blocks * part.output_blocks * split_.steps;
-        const int64_t slack = may_shrink ? 6 * p_.core.workers * blocks : 0;
-        const double least = p_.library * static_cast<double>(inner_loops(p_, split_, part) - slack);
-        if (least >= best_total_ && !p_.options.exhaustive) {
-          if (split_.steps == 1 && at == last - 1) return;  // steps only add to it
-          break;
-        }
-        consider(part, bytes);
-      }
-  }
-
-  void consider(const Part& part, double bytes) {
-    if (without_ && kind_of(split_) == *without_) return;
-    ProductPlan plan{split_, matrix_unit_price(p_, split_, part), bytes, 0};
-    const double total = plan.cycles.total();
-    if (!is_cheaper(plan, total, best_, best_total_)) return;
-    best_ = plan;
-    best_total_ = total;
-  }
-
-  const Prices& p_;
-  std::optional<Kind> without_;
-  ProductSplit split_;
-  ProductPlan best_;
-  double best_total_ = HUGE_VAL;
-  int64_t looked_at_ = 1;
-};
-
 }  // namespace
 
+ProductKind kind_of(const ProductSplit& s) { return {s.method, s.steps > 1, s.inputs * s.kernel_rows > 1}; }
+
+ProductSearch::ProductSearch(const ProductPrices& prices, std::optional<ProductKind> without)
+    : p_(prices), without_(without) {
+  find_cuts();
+}
+
+ProductPlan ProductSearch::run() {
+  best_total_ = HUGE_VAL;
+  if (p_.is_narrow()) {
+    consider(p_.narrow_plan());
+  } else {
+    consider(p_.vector_plan());
+    if (p_.is_depthwise()) consider(p_.depthwise_plan());
+    split_.method = ProductMethod::kMatrixUnit;
+    for (int64_t parts : cuts(p_.shape.kernel_rows, p_.tiles, false, p_.options.exhaustive)) {
+      split_.kernel_rows = parts;
+      find_fields(divide_up(p_.shape.kernel_rows, parts));
+      for (int64_t rows : p_.filter_rows())
+        for (int64_t outputs : p_.group_outputs()) {
+          split_.filter_rows = rows;
+          split_.group_outputs = outputs;
+          over_channels();
+        }
+    }
+  }
+  if (best_total_ == HUGE_VAL) best_ = p_.vector_plan();  // the only kind there is
+  best_.looked_at = looked_at_;
+  return best_;
+}
+
+// All cuts of the field, from the least work of a tile to the most.
+void ProductSearch::find_cuts() {
+  const bool all = p_.options.exhaustive;
+  const ProductShape& s = p_.shape;
+  for (int64_t batch : cuts(s.batch, p_.tiles, false, all))
+    for (int64_t rows : cuts(s.rows, p_.tiles / batch, false, all))
+      for (int64_t columns : cuts(s.columns, p_.tiles / (batch * rows), false, all))
+        cuts_.push_back(p_.field(batch, rows, columns));
+  const auto order = [](const FieldCut& cut) {
+    return std::make_tuple(cut.work.later, cut.work.first, cut.parts(), cut.elements(), cut.row_parts,
+                           cut.column_parts);
+  };
+  std::sort(cuts_.begin(), cuts_.end(),
+            [&](const FieldCut& a, const FieldCut& b) { return order(a) < order(b); });
+}
+
+// Those that no other one beats in all that is priced, for a part of the kernel.
+void ProductSearch::find_fields(int64_t kernel_rows) {
+  struct Measures {
+    int64_t parts, elements, first;
+    double operand;
+  };
+  std::vector<Measures> kept;
+  fields_.clear();
+  for (const FieldCut& cut : cuts_) {
+    const Measures mine{cut.parts(), cut.elements(), cut.work.first, p_.operand_elements(cut, kernel_rows)};
+    const auto is_better = [&](const Measures& other) {
+      return other.parts <= mine.parts && other.operand <= mine.operand && other.elements <= mine.elements &&
+             other.first <= mine.first;
+    };
+    if (!p_.options.exhaustive && std::any_of(kept.rbegin(), kept.rend(), is_better)) continue;
+    fields_.push_back(cut);
+    kept.push_back(mine);
+  }
+  operands_.resize(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) operands_[i] = kept[i].operand;
+  of_parts_.assign(static_cast<size_t>(p_.tiles) + 1, {fields_.size(), HUGE_VAL, HUGE_VAL});
+  for (size_t i = fields_.size(); i-- > 0;) {
+    Fewer& entry = of_parts_[static_cast<size_t>(fields_[i].parts())];
+    entry = {i, std::min(entry.operand, operands_[i]),
+             std::min(entry.result, static_cast<double>(fields_[i].elements()))};
+  }
+  for (size_t parts = 1; parts < of_parts_.size(); ++parts) {
+    Fewer &entry = of_parts_[parts], &before = of_parts_[parts - 1];
+    entry = {std::min(entry.first, before.first), std::min(entry.operand, before.operand),
+             std::min(entry.result, before.result)};
+  }
+}
+
+void ProductSearch::over_channels() {
+  const bool all = p_.options.exhaustive;
+  const ProductShape& s = p_.shape;
+  const int64_t tiles = p_.tiles / split_.kernel_rows;
+  const int64_t output_blocks = divide_up(s.outputs, split_.group_outputs);
+  const std::vector<int64_t> groups = cuts(s.groups, tiles, false, all);
+  const std::vector<int64_t> inputs = cuts(divide_up(s.inputs, p_.group_inputs(split_)), tiles, false, all);
+  const std::vector<int64_t> outputs = cuts(output_blocks, tiles, p_.tiles_per_bus == 2, all);
+  for (int64_t g : groups)
+    for (int64_t i : inputs) {
+      if (g * i > tiles) break;
+      for (int64_t o : outputs) {
+        if (g * i * o > tiles) break;
+        split_.groups = g;
+        split_.inputs = i;
+        split_.outputs = o;
+        if (!over_fields(divide_up(output_blocks, o))) break;
+      }
+    }
+}
+
+// False: not even the operand fits, nor will it with the output channels in more parts.
+bool ProductSearch::over_fields(int64_t output_blocks) {
+  constexpr int64_t kMostSteps = 64;
+  const int64_t most = p_.tiles / (split_.groups * split_.kernel_rows * split_.inputs * split_.outputs);
+  const Fewer& fewer = of_parts_[static_cast<size_t>(most)];
+  const FieldCut one;
+  const bool is_bounded = !p_.options.exhaustive;
+  for (split_.steps = 1; split_.steps <= std::min(output_blocks, kMostSteps); split_.steps *= 2) {
+    // Bytes and cycles are sums of what the field does not change and of multiples of what it has.
+    const TilePart unit = p_.part(split_, one);
+    const double operand = unit.operand_bytes / p_.operand_elements(one, unit.kernel_rows);
+    const auto bytes = [&](double operands, double weights, double results) {
+      return p_.temporary_bytes(
+          {unit.blocks, unit.kernel_rows, operand * operands, weights, unit.result_elements * results});
+    };
+    if (is_bounded && !without_) {
+      if (bytes(fewer.operand, 0, 0) > p_.memory) return false;
+      if (bytes(fewer.operand, unit.weight_bytes, fewer.result) > p_.memory) continue;
+    }
+    const auto loops = [&](int64_t first, int64_t later) {
+      FieldCut nothing;
+      nothing.batch = 0;
+      nothing.work = {first, later};
+      return p_.inner_loops(split_, unit, nothing);
+    };
+    const double fixed = loops(0, 0), by_first = loops(1, 0) - fixed, by_later = loops(0, 1) - fixed;
+    for (size_t i = fewer.first; i < fields_.size(); ++i) {
+      const FieldCut& field = fields_[i];
+      if (field.parts() > most) continue;
+      ++looked_at_;
+      const double least = fixed + by_first * static_cast<double>(field.work.first) +
+                           by_later * static_cast<double>(field.work.later);
+      if (least >= best_total_ && is_bounded) {
+        if (split_.steps == 1 && i == fewer.first) return true;  // steps only add to it
+        break;                                                   // and so do fields of more work
+      }
+      if (!without_ &&
+          bytes(operands_[i], unit.weight_bytes, static_cast<double>(field.elements())) > p_.memory)
+        continue;
+      split_.batch = field.batch_parts;
+      split_.rows = field.row_parts;
+      split_.columns = field.column_parts;
+      consider(p_.matrix_unit(split_, p_.part(split_, field), field));
+    }
+  }
+  return true;
+}
+
+void ProductSearch::consider(const ProductPlan& plan) {
+  if (without_ && kind_of(plan.split) == *without_) return;
+  const double total = plan.cycles.total();
+  if (best_total_ != HUGE_VAL && !is_cheaper(plan, total, best_, best_total_)) return;
+  best_ = plan;
+  best_total_ = total;
+}
+
 ProductPlan plan_product(const Machine& machine, const ProductShape& shape, const ProductOptions& options) {
-  return Search(Prices(machine, shape, options), {}).run();
+  if (options.sparse_block > 0) {
+    // The library takes the split of the dense product.
+    ProductOptions dense = options;
+    dense.sparse_block = 0;
+    dense.density = 1;
+    return price_product(machine, shape, options, plan_product(machine, shape, dense).split);
+  }
+  return ProductSearch(ProductPrices(machine, shape, options), {}).run();
 }
 
 ProductPlan second_plan(const Machine& machine, const ProductShape& shape, const ProductOptions& options,
                         const ProductPlan& best) {
-  return Search(Prices(machine, shape, options), kind_of(best.split)).run();
+  return ProductSearch(ProductPrices(machine, shape, options), kind_of(best.split)).run();
 }
 
 ProductPlan price_product(const Machine& machine, const ProductShape& shape, const ProductOptions& options,
                           const ProductSplit& split) {
-  return priced(Prices(machine, shape, options), split);
+  const ProductPrices prices(machine, shape, options);
+  switch (split.method) {
+    case ProductMethod::kVector:
+      return prices.vector_plan();
+    case ProductMethod::kNarrow:
+      return prices.narrow_plan();
+    case ProductMethod::kDepthwise:
+      return prices.depthwise_plan();
+    default:
+      break;
+  }
+  const FieldCut field = prices.field(split.batch, split.rows, split.columns);
+  return prices.matrix_unit(split, prices.part(split, field), field);
 }
 
-std::string describe_plan(const Machine& machine, const ProductShape& shape, const ProductOptions& options) {
-  const Prices prices(machine, shape, options);
-  const ProductPlan best = Search(prices, {}).run(), second = Search(prices, kind_of(best.split)).run();
-  const auto line = [&](const char* what, const ProductPlan& plan) {
-    const ProductSplit& s = plan.split;
-    const char* method = s.method == ProductMethod::kVector ? "vector products" : "matrix unit";
-    return fmt::format(
-        "{}: {}, groups in {}, rows in {}, inputs in {}, outputs in {}, {} step(s), blocks of {}: {} of {} "
-        "tiles, {:.0f} cycles, {:.0f} of {:.0f} temporary bytes\n",
-        what, method, s.groups, s.rows, s.inputs, s.outputs, s.steps, s.group_outputs, s.tiles(),
-        prices.tiles, plan.cycles.total(), plan.temporary_bytes, prices.memory);
+// Nodes stay where they are and are only ever added, without a lock, which a fork could leave taken.
+const ProductPlan& known_plan(const Machine& machine, const ProductShape& shape,
+                              const ProductOptions& options) {
+  struct Node {
+    const Machine* machine;
+    ProductShape shape;
+    ProductOptions options;
+    ProductPlan plan;
+    Node* next;
   };
-  std::string text = line("chosen", best);
-  for (const auto& [name, cycles] : best.cycles.parts())
-    if (cycles > 0) text += fmt::format("  {:<20} {:>12.0f}\n", name, cycles);
-  text += line("second of another kind", second);
-  if (second.temporary_bytes > prices.memory) return text + "  it does not fit\n";
-  const auto ours = best.cycles.parts(), theirs = second.cycles.parts();
-  size_t worst = 0;
-  for (size_t i = 1; i < ours.size(); ++i)
-    if (theirs[i].second - ours[i].second > theirs[worst].second - ours[worst].second) worst = i;
-  return text + fmt::format("  it lost most in {}: {:.0f} cycles against {:.0f}\n", theirs[worst].first,
-                            theirs[worst].second, ours[worst].second);
+  constexpr size_t kBuckets = 1024;
+  static std::array<std::atomic<Node*>, kBuckets> buckets{};
+  uint64_t hash = 0;
+  for (int64_t size :
+       {shape.groups, shape.rows, shape.inputs, shape.outputs, shape.batch, shape.columns, shape.kernel_rows,
+        shape.kernel_columns, shape.stride_rows, static_cast<int64_t>(options.type),
+        static_cast<int64_t>(1000 * options.memory_proportion)})
+    hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15u;
+  std::atomic<Node*>& bucket = buckets[(hash >> 40) % kBuckets];
+  for (Node* node = bucket.load(); node != nullptr; node = node->next)
+    if (node->machine == &machine && node->shape == shape && node->options == options) return node->plan;
+  Node* node = new Node{&machine, shape, options, plan_product(machine, shape, options), bucket.load()};
+  while (!bucket.compare_exchange_weak(node->next, node)) {
+  }
+  return node->plan;
 }
 
 }  // namespace ipu::target

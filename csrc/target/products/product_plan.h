@@ -1,5 +1,5 @@
-// How the library of the machine splits a matrix product over the tiles of an IPU, and what it costs: a search over splits that are
-// priced by the published inner loops, the exchange and the reduction of partial sums (docs/device-model.md).
+// How the library of the machine splits a matrix product or a convolution over the tiles of an IPU, and what it costs: a search over
+// splits that are priced by the published inner loops, the exchange and the reduction of partial sums (docs/device-model.md).
 #pragma once
 
 #include <array>
@@ -13,27 +13,54 @@
 namespace ipu::target {
 
 // [groups, rows, inputs] x [groups, inputs, outputs]; the second operand is the weights. The library does not swap the roles
-// (docs/rationale/device-model.md).
+// (docs/rationale/device-model.md). With the other sizes a convolution, whose result has `batch` fields of rows x columns and
+// whose channels are those of a group; a product is one with a kernel of one element.
 struct ProductShape {
   int64_t groups = 1, rows = 1, inputs = 1, outputs = 1;
+  int64_t batch = 1, columns = 1;
+  int64_t kernel_rows = 1, kernel_columns = 1;
+  int64_t stride_rows = 1, stride_columns = 1;
+  int64_t dilation_rows = 1, dilation_columns = 1;  // of the kernel
+  int64_t spread_rows = 1, spread_columns = 1;      // of the operand: elements of it lie that far apart
+  bool is_expanded = false;  // the operand was written out once for each element of the kernel
+
+  int64_t elements() const { return batch * rows * columns; }
+  int64_t kernel_elements() const { return kernel_rows * kernel_columns; }
+  // Every element of the operand meets every weight of its group: rows of a plain product.
+  bool is_plain() const {
+    return kernel_elements() == 1 && stride_rows == 1 && stride_columns == 1 && spread_rows == 1 &&
+           spread_columns == 1;
+  }
+  double macs() const;
+  bool operator==(const ProductShape&) const = default;
 };
 
 struct ProductOptions {
-  ProductType type = ProductType::kFp32;
-  double memory_proportion = 0.6;  // availableMemoryProportion: of a tile, for temporary bytes
-  bool wide_weight_loads = false;  // use128BitConvUnitLoad
-  bool exhaustive = false;         // prices every split; the same plan, for tests of the search
+  ProductType type = ProductType::kFp32;  // with the type of partial sums, partialsType
+  double memory_proportion = 0.6;         // availableMemoryProportion: of a tile, for temporary bytes
+  bool wide_weight_loads = false;         // use128BitConvUnitLoad
+  bool fast_reduce = false;               // enableFastReduce
+  double density = 1;                     // of weights of which only some blocks are not zero
+  int64_t sparse_block = 0;               // rows and columns of such a block; 0: dense
+  bool is_dynamic = false;                // which blocks there are is known at run time only
+  bool exhaustive = false;                // prices every split; the same plan, for tests of the search
+  bool operator==(const ProductOptions&) const = default;
 };
 
-enum class ProductMethod { kMatrixUnit, kVector };
+// Narrow groups and depthwise products run on the vector unit; kVector does so too, one output at a time, for what has no other plan.
+enum class ProductMethod { kMatrixUnit, kVector, kNarrow, kDepthwise };
+const char* word(ProductMethod method);
 
 // In how many parts each dimension is cut; the product of all but `steps` is the number of tiles.
 struct ProductSplit {
   ProductMethod method = ProductMethod::kVector;
   int64_t groups = 1, rows = 1, inputs = 1, outputs = 1;
+  int64_t batch = 1, columns = 1, kernel_rows = 1;
   int64_t steps = 1;          // one after the other, over output channels
   int64_t group_outputs = 1;  // output channels of a block
-  int64_t tiles() const { return groups * rows * inputs * outputs; }
+  int64_t filter_rows = 1;    // rows of the kernel that a block holds; they share its input channels
+  int64_t fields() const { return batch * rows * columns; }
+  int64_t tiles() const { return groups * inputs * outputs * kernel_rows * fields(); }
   bool operator==(const ProductSplit&) const = default;
 };
 
@@ -67,7 +94,10 @@ struct ProductPlan {
 // The cheapest plan whose temporary bytes fit; of equals the one with fewer tiles, then with fewer bytes. Vector products fit
 // always. Error(kTypeMismatch) if a size is not positive or the machine has no such type.
 ProductPlan plan_product(const Machine& machine, const ProductShape& shape, const ProductOptions& options);
-// The best plan of another kind: with the other method, with or without steps, or with the reduction cut or whole. It may not fit:
+// The same of a machine that lives as long as the process; equal shapes are planned once.
+const ProductPlan& known_plan(const Machine& machine, const ProductShape& shape,
+                              const ProductOptions& options);
+// The best plan of another kind: with another method, with or without steps, or with the reduction cut or whole. It may not fit:
 // its temporary bytes say so.
 ProductPlan second_plan(const Machine& machine, const ProductShape& shape, const ProductOptions& options,
                         const ProductPlan& best);
