@@ -6,12 +6,14 @@ None: the row is not expressed. The numbers come from ipu_core, as those of repo
 import fractions
 
 from ipu_core import _native
+import microbenchmarks
 
 TYPES = {"fp16": "fp16.16", "fp16.16": "fp16.16", "fp16.32": "fp16.32", "fp32": "fp32", "fp8": "fp8"}
 DEFAULT_PROPORTION = 0.6
 # The best of a sweep over 0.1 to 0.9: a plan is never faster with less memory.
 BEST_PROPORTION = 0.9
 SQUARE_STEP = 128  # sizes of a sweep over squares
+BATCHES = [2**power for power in range(4, 17)]  # of a sweep over batch sizes
 
 
 def clock_hz(machine):
@@ -114,6 +116,4 @@ def spmm(row, machine):
     return max(found, key=lambda result: result[0])
 
 
-BATCHES = [2**power for power in range(4, 17)]
-
-KINDS = {"gemm": gemm, "amp-vertex": amp_vertex, "conv": conv, "spmm": spmm}
+KINDS = {"gemm": gemm, "amp-vertex": amp_vertex, "conv": conv, "spmm": spmm, **microbenchmarks.KINDS}

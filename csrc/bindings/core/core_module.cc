@@ -225,6 +225,7 @@ PYBIND11_MODULE(_native, m) {
       .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
   bind_interpreter(m);
   bind_machines(m);
+  bind_estimates(m);
   bind_program(m);
   bind_executable_files(m);
   bind_model_program(m);

@@ -11,19 +11,18 @@
 #include "target/products/convolution.h"
 
 namespace ipu::bindings {
-namespace {
 
-namespace py = pybind11;
-using target::Machine;
-
-const Machine& machine(const std::string& name_or_path) {
-  if (const Machine* found = target::find_machine(name_or_path); found != nullptr) return *found;
+const target::Machine& known_machine(const std::string& name_or_path) {
+  if (const target::Machine* found = target::find_machine(name_or_path); found != nullptr) return *found;
   const std::vector<std::string> names = target::machine_names();
   throw Error(ErrorCode::kEnvironment,
               fmt::format("unknown machine '{}'{}: known are {}, and paths of machine files", name_or_path,
                           target::suggestion(name_or_path, names), fmt::join(names, ", ")));
 }
 
+namespace {
+
+namespace py = pybind11;
 target::ProductType product_type(const std::string& name) {
   if (name == "fp16.16") return target::ProductType::kFp16Fp16;
   if (name == "fp16.32") return target::ProductType::kFp16Fp32;
@@ -52,7 +51,7 @@ py::dict plan_product(const std::string& name, const std::array<int64_t, 4>& sha
   options.density = density;
   options.sparse_block = sparse_block;
   options.is_dynamic = is_dynamic;
-  return shown(target::known_plan(machine(name), {groups, rows, inputs, outputs}, options));
+  return shown(target::known_plan(known_machine(name), {groups, rows, inputs, outputs}, options));
 }
 
 py::dict plan_convolution(const std::string& name, const std::map<std::string, int64_t>& sizes,
@@ -87,8 +86,8 @@ py::dict plan_convolution(const std::string& name, const std::map<std::string, i
         ErrorCode::kTypeMismatch,
         fmt::format("unknown pass of a convolution '{}': known are forward, data gradient, weight gradient",
                     pass));
-  return shown(
-      target::convolution_plan(machine(name), c, passes.at(pass), {product_type(type), memory_proportion}));
+  return shown(target::convolution_plan(known_machine(name), c, passes.at(pass),
+                                        {product_type(type), memory_proportion}));
 }
 
 }  // namespace
@@ -96,19 +95,19 @@ py::dict plan_convolution(const std::string& name, const std::map<std::string, i
 void bind_machines(py::module_& m) {
   m.def("machine_names", &target::machine_names, "The machines that are part of this package.");
   m.def(
-      "describe_machine", [](const std::string& name) { return target::describe(machine(name)); },
+      "describe_machine", [](const std::string& name) { return target::describe(known_machine(name)); },
       "Every number of a machine with its source.");
   m.def(
       "machine_difference",
       [](const std::string& one, const std::string& other) {
-        return target::difference(machine(one), machine(other));
+        return target::difference(known_machine(one), known_machine(other));
       },
       "The numbers that two machines do not share.");
   m.def(
       "machine_numbers",
       [](const std::string& name) {
         py::dict numbers;
-        for (const target::MachineNumber& number : machine(name).numbers)
+        for (const target::MachineNumber& number : known_machine(name).numbers)
           numbers[py::str(number.key)] = py::make_tuple(number.value, target::word(number.tag), number.source,
                                                         number.rows, number.without, number.place);
         return numbers;
@@ -127,7 +126,7 @@ void bind_machines(py::module_& m) {
       "describe_product_plan",
       [](const std::string& name, const std::array<int64_t, 4>& shape, const std::string& type,
          double memory_proportion) {
-        return target::describe_plan(machine(name), {shape[0], shape[1], shape[2], shape[3]},
+        return target::describe_plan(known_machine(name), {shape[0], shape[1], shape[2], shape[3]},
                                      {product_type(type), memory_proportion});
       },
       py::arg("machine"), py::arg("shape"), py::arg("type"), py::arg("memory_proportion"),
@@ -136,7 +135,7 @@ void bind_machines(py::module_& m) {
       "matrix_unit_cycles",
       [](const std::string& name, const std::string& type, int64_t input_blocks, int64_t output_blocks,
          int64_t rows) {
-        const target::ProductCore core = target::product_core(machine(name), product_type(type), false);
+        const target::ProductCore core = target::product_core(known_machine(name), product_type(type), false);
         return target::plain_cycles(core, {1, input_blocks, output_blocks, core.units},
                                     target::plain_work(core, rows));
       },

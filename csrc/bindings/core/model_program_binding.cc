@@ -25,7 +25,7 @@ namespace {
 using frontends::StepOptions;
 using frontends::popart::ModelProgram;
 using frontends::popart::SessionSettings;
-using frontends::popart::Tensor;
+using ModelTensor = frontends::popart::Tensor;
 using python::Settings;
 
 // Their names are those that popart._impl.sessions.settings writes.
@@ -130,19 +130,19 @@ std::unique_ptr<ModelProgram> model_program(const py::dict& model, const py::dic
   });
 }
 
-const char* kind_name(Tensor::Kind kind) {
+const char* kind_name(ModelTensor::Kind kind) {
   switch (kind) {
-    case Tensor::Kind::kInput:
+    case ModelTensor::Kind::kInput:
       return "input";
-    case Tensor::Kind::kVariable:
+    case ModelTensor::Kind::kVariable:
       return "variable";
-    case Tensor::Kind::kConstant:
+    case ModelTensor::Kind::kConstant:
       return "constant";
-    case Tensor::Kind::kResult:
+    case ModelTensor::Kind::kResult:
       return "result";
-    case Tensor::Kind::kGradient:
+    case ModelTensor::Kind::kGradient:
       return "gradient";
-    case Tensor::Kind::kState:
+    case ModelTensor::Kind::kState:
       return "state";
   }
   return "";

@@ -1,0 +1,31 @@
+// What a pass over all elements of a tensor takes that lies evenly on the tiles of an IPU, and what is made of such passes: cycles of
+// one IPU (poplibs 7eac0f2, performance estimators).
+#pragma once
+
+#include <cstdint>
+
+#include "target/machine.h"
+
+namespace ipu::target {
+
+enum class Direction { kForward, kBackward };
+
+// `function_cycles` a vector, of `operands` operands.
+double pass_cycles(const Machine& machine, int64_t elements, int64_t element_bytes, double function_cycles,
+                   int64_t operands);
+// Sums of `elements` elements into `results` ones.
+double reduce_pass_cycles(const Machine& machine, int64_t elements, int64_t results, int64_t element_bytes);
+// Layer, group and batch norms of `elements` elements with `groups` means.
+double norm_cycles(const Machine& machine, int64_t elements, int64_t groups, int64_t element_bytes,
+                   Direction direction);
+double softmax_cycles(const Machine& machine, int64_t elements, int64_t rows, int64_t element_bytes,
+                      Direction direction);
+// Dimensions in another order, for which elements go to other tiles.
+double transpose_cycles(const Machine& machine, int64_t bytes);
+// Rows of a table, `row_bytes` each.
+double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, Direction direction);
+// Bytes on a tile that keep their order.
+double local_copy_cycles(const Machine& machine, int64_t bytes);
+double random_cycles(const Machine& machine, int64_t elements);
+
+}  // namespace ipu::target
