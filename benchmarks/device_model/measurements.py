@@ -6,6 +6,11 @@ import dataclasses
 
 MACHINES = {"Mk1": "gc2", "Mk2": "gc200", "GC200": "gc200", "Bow": "bow", "C600": "c600"}
 
+SWEPT = {"availableMemoryProportion"}  # a value that does not change over a sweep was measured once
+SERVED = {"model-infer"}  # latency = clients x batch / throughput
+LABELS = {"division", "framework", "submitter"}  # of one run, if the values agree within
+SAME = 0.02
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -43,12 +48,21 @@ class Row:
 
     @property
     def measurement(self):
-        """Rows with the same text were measured once: one value that holds over a sweep of the memory proportion."""
-        parameters = sorted(
-            (key, value) for key, value in self.parameters.items() if key != "availableMemoryProportion"
-        )
-        return repr(
-            (self.kind, self.hardware, self.ipus, self.workload, self.dtype, parameters, self.metric, self.value)
+        """Rows with the same text were measured once: one value that holds over a sweep of the memory proportion, or a latency
+        and a throughput of one server."""
+        parameters = sorted((key, value) for key, value in self.parameters.items() if key not in SWEPT)
+        what = (self.kind, self.hardware, self.ipus, self.workload, self.dtype, parameters)
+        return repr((*what, self.source) if self.kind in SERVED else (*what, self.metric, self.value))
+
+    def repeats(self, other):
+        """Whether it is the same run under another label."""
+        common = set(self.parameters) & set(other.parameters) - LABELS
+        return (
+            (self.kind, self.source, self.hardware, self.ipus, self.workload, self.metric)
+            == (other.kind, other.source, other.hardware, other.ipus, other.workload, other.metric)
+            and bool(LABELS & set(self.parameters))
+            and all(self.parameters[key] == other.parameters[key] for key in common)
+            and abs(self.value - other.value) <= SAME * other.value
         )
 
 
@@ -78,4 +92,11 @@ def grouped(rows):
     groups = collections.defaultdict(list)
     for row in rows:
         groups[row.measurement].append(row)
-    return list(groups.values())
+    found = []
+    for group in groups.values():
+        same = next((other for other in found if group[0].repeats(other[0])), None)
+        if same is None:
+            found.append(group)
+        else:
+            same += group
+    return found

@@ -1,61 +1,91 @@
 """benchmarks/device_model.py: the model against measurements."""
 
+import math
 import pathlib
 import re
 import sys
 
-import numpy
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import device_model
+from device_model import accuracy, constants, measurements, page
+from ipu_core import _native
+
+
+CALIBRATION = device_model.CALIBRATION
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return device_model.measurements.read(ROOT / "benchmarks" / "device_model" / "calibration.csv")
+    return measurements.read(CALIBRATION)
 
 
 @pytest.fixture(scope="module")
 def results(rows):
-    return device_model.predict(rows)
+    return accuracy.predict(rows)
 
 
-@pytest.mark.parametrize("kind", sorted(set(device_model.TARGETS) - {"model-train", "model-infer", "memory-fit"}))
-def test_a_kind_stays_within_its_target(rows, results, kind):
-    mine = [result for result in results if result.row.kind == kind]
-    assert len(mine) >= sum(row.kind == kind for row in rows) - 1
-    found, middle = device_model.errors(mine)
-    median, most = device_model.TARGETS[kind]
-    assert numpy.median(found) <= median and numpy.percentile(found, 90) <= most and 0.85 < middle < 1.1
+# Outside: first layers of three channels, and where a library of 2019 ran out of memory.
+OUTSIDE = {("conv", "plain")}
+
+
+def test_kinds_stay_within_their_targets(rows, results):
+    found = {}
+    for name, target in accuracy.TARGETS.items():
+        kind, sub_kind = name if isinstance(name, tuple) else (name, None)
+        mine = [result for result in results if result.row.kind == kind and sub_kind in (None, result.row.sub_kind)]
+        if mine:
+            found[name] = accuracy.is_inside(accuracy.errors(mine)[0], target)
+    assert {name for name, inside in found.items() if not inside} == OUTSIDE
+    assert len(found) == 21
+
+
+def test_kinds_that_are_expressed_are_expressed_whole(rows, results):
+    missing = {row.id for row in rows if row.kind in accuracy.predictions.KINDS} - {r.row.id for r in results}
+    # A share of the time of another program, and a size that no formula gives.
+    assert missing == {"stencil-0002", "memory-bandwidth-0012"}
 
 
 def test_no_product_is_faster_than_the_peak_of_its_machine(results):
     for result in results:
         if result.row.unit == "TFLOP/s":
-            numbers = device_model._native.machine_numbers(result.row.machine)
-            name = device_model.predictions.TYPES[result.row.dtype].replace(".", "_")
+            numbers = _native.machine_numbers(result.row.machine)
+            name = accuracy.predictions.TYPES[result.row.dtype].replace(".", "_")
             peak = 2 * numbers[f"{name}_macs"][0] * numbers["tiles"][0] * numbers["clock_hz"][0]
             assert result.predicted < peak / 1e12
 
 
+def test_predictions_are_finite_and_their_parts_positive(results):
+    for result in results:
+        assert 0 < result.predicted < math.inf and min(result.parts.values()) >= 0 < sum(result.parts.values())
+
+
+def test_cycles_of_a_bow_are_those_of_a_mk2():
+    shape = 1, 1000, 2000, 3000
+    one, other = (_native.plan_product(machine, shape, "fp16.16", 0.6) for machine in ("gc200", "bow"))
+    assert one == other
+
+
 def test_parts_sum_to_the_whole():
-    plan = device_model._native.plan_product("toy", (1, 64, 64, 64), "fp16.16", 0.6)
+    plan = _native.plan_product("toy", (1, 64, 64, 64), "fp16.16", 0.6)
     assert sum(plan["parts"].values()) == plan["cycles"] and plan["tiles"] <= 16
 
 
 def test_the_table_ends_with_targets_rows_and_errors(capsys):
-    device_model.main([])
+    device_model.main([str(CALIBRATION)])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3].startswith("inside the target: gemm, conv, spmm, stencil, ")
-    assert lines[-3].endswith("; outside: none")
+    assert lines[-3].startswith("inside the target: gemm, conv, spmm, stencil, reduction, ")
+    assert lines[-3].endswith("; outside: conv (plain)")
     assert lines[-2] == "expressed: 521 of 650 rows, 80.2 %"
     assert re.fullmatch(r"all: median [\d.]+ %, 90th percentile [\d.]+ %", lines[-1])
-    assert any(re.match(r"gemm +39 +39 +39 ", line) for line in lines)
+    assert any(re.match(r"gemm +39 +39 +39 .* 8 / 18 inside$", line) for line in lines)
     assert any(re.match(r"conv +227 +227 +195 ", line) for line in lines)
     assert any(re.match(r"  blur +53 +53 +21 ", line) for line in lines)
+    assert any(re.match(r"exchange \* +10 +10 ", line) for line in lines)
     assert any(re.match(r"attention +9 +0$", line) for line in lines)
+    assert sum(bool(re.match(r"[a-z-]+-\d{4} ", line)) for line in lines) == accuracy.WORST
 
 
 def test_rows_of_a_kind_are_printed_one_a_line(capsys):
@@ -65,48 +95,91 @@ def test_rows_of_a_kind_are_printed_one_a_line(capsys):
 
 
 def test_a_fitted_number_can_be_left_out(rows, results):
-    left_out = device_model.predict(rows, "phase_cycles")
-    smaller = [result for result in left_out if result.row.kind == "gemm"]
     gemms = [result for result in results if result.row.kind == "gemm"]
-    assert all(result.predicted > with_it.predicted for result, with_it in zip(smaller, gemms))
+    left_out = constants.with_values([result.row for result in gemms], {"phase_cycles": 0.0})
+    assert all(result.predicted > with_it.predicted for result, with_it in zip(left_out, gemms))
     with pytest.raises(SystemExit):
-        device_model.main(["--without", "nothing"])
+        device_model.main(["--without", "tiles"])
+
+
+def test_a_source_can_be_left_out_of_the_fit(monkeypatch, rows):
+    monkeypatch.setattr(constants, "SCALES", (1.0, 1.2))
+    monkeypatch.setattr(constants, "ROUNDS", 1)
+    few = [row for row in rows if row.kind in ("vertex-loop", "amp-vertex")]
+    said = device_model.leave_out(few, "tessellate-ipu")
+    assert said[0] == "16 rows of 'tessellate-ipu'" and said[2].startswith("  fitted without these rows:   median")
+    assert said[3:] == ["    loop_instructions 4.5 -> 5.4"]
+    assert "no row" in device_model.leave_out(few, "nowhere")[0]
+
+
+def test_numbers_without_a_source_are_few():
+    found = constants.fitted()
+    fitted = {constant.name for constant in found if not constant.is_chosen}
+    chosen = {constant.name for constant in found if constant.is_chosen}
+    assert len(fitted) <= constants.MOST_FITTED
+    assert len(fitted) + len(chosen) + len(constants.CHOICES) <= constants.MOST_CHOSEN
+    assert len(constants.measured_names()) <= constants.MOST_MEASURED
+    assert all(constant.meaning and constant.rows and constant.without for constant in found)
+
+
+def test_the_page_of_the_documentation_is_up_to_date(rows, results):
+    assert page.stale(rows, results) == []
+
+
+@pytest.mark.slow  # ten seconds
+def test_the_constants_of_the_page_are_up_to_date(rows, results):
+    assert page.PAGE.read_text().endswith("\n".join(page.constants_text(rows, results)) + "\n")
 
 
 def test_a_convolution_is_planned_with_its_gradients():
     sizes = {"batch": 4, "rows": 14, "columns": 14, "inputs": 64, "outputs": 96, "kernel_rows": 3, "kernel_columns": 3}
     sizes |= {"padding_rows": 2, "padding_columns": 2}
     plans = [
-        device_model._native.plan_convolution("bow", sizes, "fp16.16", 0.6, of)
+        _native.plan_convolution("bow", sizes, "fp16.16", 0.6, of)
         for of in ("forward", "data gradient", "weight gradient")
     ]
     assert all(plan["method"] == "matrix unit" and 0 < plan["cycles"] < 1e6 for plan in plans)
     with pytest.raises(Exception, match="a convolution has no size 'height'"):
-        device_model._native.plan_convolution("bow", {"height": 1}, "fp32", 0.6, "forward")
+        _native.plan_convolution("bow", {"height": 1}, "fp32", 0.6, "forward")
     with pytest.raises(Exception, match="unknown pass of a convolution .backward."):
-        device_model._native.plan_convolution("bow", sizes, "fp32", 0.6, "backward")
+        _native.plan_convolution("bow", sizes, "fp32", 0.6, "backward")
+
+
+def rows_of(kind, *differences):
+    """Rows that differ in parameters, metric and value only."""
+    return [
+        measurements.Row(
+            f"{kind}-{i}", "", "Bow", 1, "", "fp16", measurements.parameters_of(text), metric, value, "TFLOP/s"
+        )
+        for i, (text, metric, value) in enumerate(differences)
+    ]
 
 
 def test_one_value_over_a_sweep_of_the_proportion_is_one_measurement():
-    row = device_model.measurements.Row
-    texts = [
-        "m=8;availableMemoryProportion=0.1",
-        "m=8;availableMemoryProportion=0.2",
-        "m=9;availableMemoryProportion=0.1",
-    ]
-    rows = [
-        row(
-            f"gemm-{i}",
-            "",
-            "Bow",
-            1,
-            "",
-            "fp16",
-            device_model.measurements.parameters_of(text),
-            "throughput",
-            2.0,
-            "TFLOP/s",
-        )
-        for i, text in enumerate(texts)
-    ]
-    assert [len(group) for group in device_model.measurements.grouped(rows)] == [2, 1]
+    rows = rows_of(
+        "gemm",
+        ("m=8;availableMemoryProportion=0.1", "throughput", 2.0),
+        ("m=8;availableMemoryProportion=0.2", "throughput", 2.0),
+        ("m=9;availableMemoryProportion=0.1", "throughput", 2.0),
+    )
+    assert [len(group) for group in measurements.grouped(rows)] == [2, 1]
+
+
+def test_latency_and_throughput_of_a_server_are_one_measurement():
+    rows = rows_of(
+        "model-infer", ("bs=4", "throughput", 7062.0), ("bs=4", "latency", 2.24), ("bs=32", "throughput", 13542.0)
+    )
+    assert [len(group) for group in measurements.grouped(rows)] == [2, 1]
+
+
+def test_one_run_under_several_labels_is_one_measurement():
+    rows = rows_of(
+        "model-train",
+        ("framework=PopART;gbs=3072", "time", 75.97),
+        ("framework=PaddlePaddle", "time", 75.79),
+        ("framework=PaddlePaddle;submitter=Baidu", "time", 75.81),
+        ("framework=PopART;gbs=4608", "time", 75.9),
+        ("framework=PopART", "time", 123.4),
+        ("sdk=3.1", "time", 123.5),
+    )
+    assert [len(group) for group in measurements.grouped(rows)] == [3, 1, 1, 1]
