@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "support/error.h"
 #include "tests/thrown.h"
@@ -171,6 +172,15 @@ TEST(InnerLoops, of_the_matrix_unit_are_those_measured) {
   for (auto [rows, measured] : {std::pair{80, 653.3}, {192, 1100.0}, {384, 1868.0}, {2048, 8525.3}})
     EXPECT_NEAR(static_cast<double>(plain_cycles(core, {1, 1, 1, 16}, plain_work(core, rows))), measured,
                 0.01 * measured);
+}
+
+// The busiest of six workers has one, two, or ten rows.
+TEST(InnerLoops, of_fp8_are_those_published) {
+  const ProductCore core = product_core(*find_machine("c600"), ProductType::kFp8, false);
+  for (auto [rows, first, later] : {std::tuple{6, 30, 35}, {12, 35, 40}, {60, 67, 72}}) {
+    EXPECT_EQ(plain_work(core, rows).first, 6 * first + 14);
+    EXPECT_EQ(plain_work(core, rows).later, 6 * later + 14);
+  }
 }
 
 }  // namespace

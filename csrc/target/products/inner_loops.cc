@@ -7,7 +7,7 @@ namespace ipu::target {
 namespace {
 
 bool is_common(const ProductCore& core) {
-  return core.operand_bytes < 4 && (core.units >= 16 || core.partial_bytes == 4);
+  return core.operand_bytes == 2 && (core.units >= 16 || core.partial_bytes == 4);
 }
 
 // One block of weights into the matrix unit.
@@ -21,6 +21,12 @@ int64_t load_cycles(const ProductCore& core, int64_t group_outputs) {
 int64_t worker_cycles(const ProductCore& core, int64_t rows, bool is_first) {
   const int64_t z = is_first ? 1 : 0;
   const bool is_half = core.operand_bytes < 4;
+  if (core.type == ProductType::kFp8) {
+    if (rows == 0) return 21;
+    if (rows == 1) return 35 - 5 * z;
+    if (rows == 2) return 40 - 5 * z;
+    return 44 - 5 * z + core.row_cycles * (rows - 3);
+  }
   if (is_common(core)) {
     const int64_t kept = is_first ? 0 : 7;
     if (rows == 0) return 22 - z;
