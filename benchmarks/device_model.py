@@ -84,7 +84,7 @@ def main(words=None):
     for result in accuracy.worst(results):
         print(accuracy.row_line(result))
     print()
-    print("\n".join(accuracy.groups(results)))
+    print("\n".join(accuracy.groups(rows, results)))
     print("\n".join(accuracy.verdicts(rows, results)))
 
 

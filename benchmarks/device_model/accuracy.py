@@ -39,15 +39,21 @@ WORST = 20
 Result = collections.namedtuple("Result", "row predicted parts")
 
 
+def said_of(row, machine_file):
+    """The prediction of a row and its parts; None if it is not expressed: its kind, its machine, or it lacks what a formula needs."""
+    kind = predictions.KINDS.get(row.kind)
+    if kind is None or row.machine is None:
+        return None
+    try:
+        return kind(row, machine_file(row.machine))
+    except (KeyError, ValueError):  # a parameter is missing, or is no number
+        return None
+
+
 def predict(rows, machine_file=lambda name: name):
     """What the model says of each row that it can express; `machine_file` gives the file to use for a machine."""
-    results = []
-    for row in rows:
-        kind = predictions.KINDS.get(row.kind)
-        said = kind(row, machine_file(row.machine)) if kind and row.machine else None
-        if said is not None:
-            results.append(Result(row, *said))
-    return results
+    said = ((row, said_of(row, machine_file)) for row in rows)
+    return [Result(row, *found) for row, found in said if found is not None]
 
 
 def errors(results):
@@ -116,12 +122,15 @@ def table(rows, results):
     yield "* the numbers of the machine files come from these rows: they prove the file, not the model"
 
 
-def groups(results):
-    """How many measurements the rows are."""
+def groups(rows, results):
+    """How many measurements the rows are, and which rows of expressed kinds are not expressed."""
     found = measurements.grouped([result.row for result in results])
     repeated = sum(len(group) for group in found if len(group) > 1)
     several = sum(len(group) > 1 for group in found)
     yield f"{len(results)} rows are {len(found)} measurements: {repeated} rows repeat {several} of them"
+    known = {result.row.id for result in results}
+    lacking = [row.id for row in rows if row.kind in predictions.KINDS and row.id not in known]
+    yield f"not expressed of these kinds: {', '.join(lacking) or 'none'}"
 
 
 def verdicts(rows, results):

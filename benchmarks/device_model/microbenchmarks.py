@@ -206,7 +206,8 @@ def stencil(row, machine):
     text = f"{row.workload} {' '.join(f'{key}={value}' for key, value in row.parameters.items())}"
     size = re.search(r"(\d+)x(\d+)", text.replace("3x3", ""))
     iterations = re.search(r"iterations=(\d+)", text) or re.search(r"(\d+) iterations", text)
-    if row.dtype not in VECTORS or row.unit != "s" or size is None or iterations is None:
+    is_known = "blur" in row.workload or "stencil" in row.workload
+    if not is_known or row.dtype not in VECTORS or row.unit != "s" or size is None or iterations is None:
         return None
     columns, rows = int(size[1]), int(size[2])
     step = stencil_of(row, machine, columns, rows * (row.ipus if "per IPU" in text else 1))
@@ -224,7 +225,7 @@ PHASES = {
 
 def bsp_breakdown(row, machine):
     phase = row.workload.rsplit(" ", 1)[1]
-    if row.unit != "cycles":
+    if row.unit != "cycles" or "blur" not in row.workload:
         return None
     if phase == "sync/sync":
         cycles = number(machine, "sync_cycles")

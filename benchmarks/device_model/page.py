@@ -109,7 +109,7 @@ def quick_part(rows, results):
     yield ""
     yield from kinds_text(rows, results)
     yield ""
-    for sentence in [*accuracy.groups(results), *accuracy.verdicts(rows, results)]:
+    for sentence in [*accuracy.groups(rows, results), *accuracy.verdicts(rows, results)]:
         yield f"- {sentence}"
     yield ""
     yield "![Predicted over measured](device-model-accuracy.svg)"

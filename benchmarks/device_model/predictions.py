@@ -4,6 +4,7 @@ None: the row is not expressed. The numbers come from ipu_core, as those of repo
 """
 
 import fractions
+import re
 
 from ipu_core import _native
 import microbenchmarks
@@ -98,20 +99,23 @@ def conv(row, machine):
 
 
 def spmm(row, machine):
-    """The best over batch sizes of one product of sparse weights."""
+    """A product of sparse weights [m, k], the best over batch sizes if none is given."""
     given, what = row.parameters, row.workload
-    if row.unit != "TFLOP/s" or "density" not in given:
+    block = re.search(r"\bb=(\d+)", what)
+    is_dense = "dense executed" in what
+    if row.unit != "TFLOP/s" or "density" not in given or not (block or is_dense):
         return None
-    size = int(given["m"].removeprefix("k="))  # m=k=4096
+    outputs = int(given["m"].removeprefix("k="))  # m=k=4096
+    inputs = int(given.get("k", outputs))
     density = float(fractions.Fraction(given["density"]))
     options = {}
-    if "dense executed" not in what:
-        block = int(what.split("b=")[1].split()[0])
-        options = {"density": density, "sparse_block": block, "is_dynamic": "dynamic" in what}
+    if not is_dense:
+        options = {"density": density, "sparse_block": int(block[1]), "is_dynamic": "dynamic" in what}
+    batches = BATCHES if "best" in given["n"] else [int(given["n"])]
     found = []
-    for rows in BATCHES:
-        plan = _native.plan_product(machine, (1, rows, size, size), TYPES[row.dtype], BEST_PROPORTION, **options)
-        rate = 2e-12 * rows * size * size * density / plan["cycles"] * clock_hz(machine)
+    for rows in batches:
+        plan = _native.plan_product(machine, (1, rows, inputs, outputs), TYPES[row.dtype], BEST_PROPORTION, **options)
+        rate = 2e-12 * rows * inputs * outputs * density / plan["cycles"] * clock_hz(machine)
         found.append((rate, plan["parts"]))
     return max(found, key=lambda result: result[0])
 
