@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/pointwise/scalar_functions.h"
 #include "kernels/pointwise/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -70,18 +71,9 @@ IPU_BLOCK_OP1(Neg, hn::Neg(a))
 IPU_BLOCK_OP1(Abs, hn::Abs(a))
 IPU_BLOCK_OP1(Sign, hn::Sub(hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), hn::Set(d, 1.0f)),
                             hn::IfThenElseZero(hn::Lt(a, hn::Zero(d)), hn::Set(d, 1.0f))))
-IPU_BLOCK_OP1(Sqrt, hn::Sqrt(a))
-IPU_BLOCK_OP1(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)))
-IPU_BLOCK_OP1(Reciprocal, hn::Div(hn::Set(d, 1.0f), a))
-IPU_BLOCK_OP1(Exp, exp(d, a))
-IPU_BLOCK_OP1(Expm1, expm1(d, a))
-IPU_BLOCK_OP1(Log, log(d, a))
-IPU_BLOCK_OP1(Log1p, log1p(d, a))
-IPU_BLOCK_OP1(Tanh, tanh(d, a))
-IPU_BLOCK_OP1(Sigmoid, sigmoid(d, a))
-IPU_BLOCK_OP1(Erf, erf(d, a))
-IPU_BLOCK_OP1(Gelu, gelu(d, a))
-IPU_BLOCK_OP1(GeluSlope, gelu_slope(d, a))
+#define IPU_BLOCK_FUNCTION(name, number, text, arity, flops, value, vector) IPU_BLOCK_OP1(name, vector)
+IPU_VECTOR_FUNCTIONS(IPU_BLOCK_FUNCTION)
+#undef IPU_BLOCK_FUNCTION
 IPU_BLOCK_OP1(Floor, hn::Floor(a))
 IPU_BLOCK_OP1(Ceil, hn::Ceil(a))
 IPU_BLOCK_OP1(Round, hn::Round(a))

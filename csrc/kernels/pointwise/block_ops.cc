@@ -236,18 +236,9 @@ BlockOps make_block_ops() {
   set(OpCode::kNegF, unary<Neg, F>);
   set(OpCode::kAbsF, unary<Abs, F>);
   set(OpCode::kSignF, unary<Sign, F>);
-  set(OpCode::kSqrtF, unary<Sqrt, F>);
-  set(OpCode::kRsqrtF, unary<Rsqrt, F>);
-  set(OpCode::kReciprocalF, unary<Reciprocal, F>);
-  set(OpCode::kExpF, unary<Exp, F>);
-  set(OpCode::kExpm1F, unary<Expm1, F>);
-  set(OpCode::kLogF, unary<Log, F>);
-  set(OpCode::kLog1pF, unary<Log1p, F>);
-  set(OpCode::kTanhF, unary<Tanh, F>);
-  set(OpCode::kSigmoidF, unary<Sigmoid, F>);
-  set(OpCode::kErfF, unary<Erf, F>);
-  set(OpCode::kGeluF, unary<Gelu, F>);
-  set(OpCode::kGeluSlopeF, unary<GeluSlope, F>);
+#define IPU_SET_FUNCTION(name, ...) set(OpCode::k##name##F, unary<name, F>);
+  IPU_VECTOR_FUNCTIONS(IPU_SET_FUNCTION)
+#undef IPU_SET_FUNCTION
   set(OpCode::kSinF, trigonometric<0>);
   set(OpCode::kCosF, trigonometric<1>);
   set(OpCode::kFloorF, unary<Floor, F>);

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -13,131 +14,25 @@ namespace ipu::kernels {
 namespace {
 
 struct Row {
-  OpCode code;
   std::string_view name;
-  int arity;
+  int arity = 0;
 };
 
-constexpr std::array kRows{
-    Row{OpCode::kLoad, "load", 0},
-    Row{OpCode::kConstF, "const.f", 0},
-    Row{OpCode::kConstI, "const.i", 0},
-    Row{OpCode::kIota, "iota", 0},
-    Row{OpCode::kAddF, "add.f", 2},
-    Row{OpCode::kSubF, "sub.f", 2},
-    Row{OpCode::kMulF, "mul.f", 2},
-    Row{OpCode::kDivF, "div.f", 2},
-    Row{OpCode::kMinF, "min.f", 2},
-    Row{OpCode::kMaxF, "max.f", 2},
-    Row{OpCode::kPowF, "pow.f", 2},
-    Row{OpCode::kFmodF, "fmod.f", 2},
-    Row{OpCode::kRemainderF, "remainder.f", 2},
-    Row{OpCode::kAtan2F, "atan2.f", 2},
-    Row{OpCode::kNegF, "neg.f", 1},
-    Row{OpCode::kAbsF, "abs.f", 1},
-    Row{OpCode::kSignF, "sign.f", 1},
-    Row{OpCode::kSqrtF, "sqrt.f", 1},
-    Row{OpCode::kRsqrtF, "rsqrt.f", 1},
-    Row{OpCode::kReciprocalF, "reciprocal.f", 1},
-    Row{OpCode::kExpF, "exp.f", 1},
-    Row{OpCode::kExpm1F, "expm1.f", 1},
-    Row{OpCode::kLogF, "log.f", 1},
-    Row{OpCode::kLog1pF, "log1p.f", 1},
-    Row{OpCode::kLog2F, "log2.f", 1},
-    Row{OpCode::kLog10F, "log10.f", 1},
-    Row{OpCode::kSinF, "sin.f", 1},
-    Row{OpCode::kCosF, "cos.f", 1},
-    Row{OpCode::kTanF, "tan.f", 1},
-    Row{OpCode::kAsinF, "asin.f", 1},
-    Row{OpCode::kAcosF, "acos.f", 1},
-    Row{OpCode::kAtanF, "atan.f", 1},
-    Row{OpCode::kSinhF, "sinh.f", 1},
-    Row{OpCode::kCoshF, "cosh.f", 1},
-    Row{OpCode::kTanhF, "tanh.f", 1},
-    Row{OpCode::kAsinhF, "asinh.f", 1},
-    Row{OpCode::kAcoshF, "acosh.f", 1},
-    Row{OpCode::kAtanhF, "atanh.f", 1},
-    Row{OpCode::kErfF, "erf.f", 1},
-    Row{OpCode::kErfcF, "erfc.f", 1},
-    Row{OpCode::kSigmoidF, "sigmoid.f", 1},
-    Row{OpCode::kFloorF, "floor.f", 1},
-    Row{OpCode::kCeilF, "ceil.f", 1},
-    Row{OpCode::kRoundF, "round.f", 1},
-    Row{OpCode::kTruncF, "trunc.f", 1},
-    Row{OpCode::kIsNanF, "is_nan.f", 1},
-    Row{OpCode::kFmaF, "fma.f", 3},
-    Row{OpCode::kEqF, "eq.f", 2},
-    Row{OpCode::kNeF, "ne.f", 2},
-    Row{OpCode::kLtF, "lt.f", 2},
-    Row{OpCode::kLeF, "le.f", 2},
-    Row{OpCode::kGtF, "gt.f", 2},
-    Row{OpCode::kGeF, "ge.f", 2},
-    Row{OpCode::kAddI, "add.i", 2},
-    Row{OpCode::kSubI, "sub.i", 2},
-    Row{OpCode::kMulI, "mul.i", 2},
-    Row{OpCode::kDivI, "div.i", 2},
-    Row{OpCode::kFloorDivI, "floor_div.i", 2},
-    Row{OpCode::kRemainderI, "remainder.i", 2},
-    Row{OpCode::kFmodI, "fmod.i", 2},
-    Row{OpCode::kMinI, "min.i", 2},
-    Row{OpCode::kMaxI, "max.i", 2},
-    Row{OpCode::kNegI, "neg.i", 1},
-    Row{OpCode::kAbsI, "abs.i", 1},
-    Row{OpCode::kSignI, "sign.i", 1},
-    Row{OpCode::kPowI, "pow.i", 2},
-    Row{OpCode::kEqI, "eq.i", 2},
-    Row{OpCode::kNeI, "ne.i", 2},
-    Row{OpCode::kLtI, "lt.i", 2},
-    Row{OpCode::kLeI, "le.i", 2},
-    Row{OpCode::kGtI, "gt.i", 2},
-    Row{OpCode::kGeI, "ge.i", 2},
-    Row{OpCode::kLtU, "lt.u", 2},
-    Row{OpCode::kLeU, "le.u", 2},
-    Row{OpCode::kGtU, "gt.u", 2},
-    Row{OpCode::kGeU, "ge.u", 2},
-    Row{OpCode::kDivU, "div.u", 2},
-    Row{OpCode::kRemainderU, "remainder.u", 2},
-    Row{OpCode::kMinU, "min.u", 2},
-    Row{OpCode::kMaxU, "max.u", 2},
-    Row{OpCode::kAndI, "and.i", 2},
-    Row{OpCode::kOrI, "or.i", 2},
-    Row{OpCode::kXorI, "xor.i", 2},
-    Row{OpCode::kNotI, "not.i", 1},
-    Row{OpCode::kShlI, "shl.i", 2},
-    Row{OpCode::kShrI, "shr.i", 2},
-    Row{OpCode::kShrU, "shr.u", 2},
-    Row{OpCode::kAndB, "and.b", 2},
-    Row{OpCode::kOrB, "or.b", 2},
-    Row{OpCode::kXorB, "xor.b", 2},
-    Row{OpCode::kNotB, "not.b", 1},
-    Row{OpCode::kSelect, "select", 3},
-    Row{OpCode::kI32ToF, "i32_to_f", 1},
-    Row{OpCode::kU32ToF, "u32_to_f", 1},
-    Row{OpCode::kFToI32, "f_to_i32", 1},
-    Row{OpCode::kFToU32, "f_to_u32", 1},
-    Row{OpCode::kBoolToF, "bool_to_f", 1},
-    Row{OpCode::kBoolToI, "bool_to_i", 1},
-    Row{OpCode::kFToBool, "f_to_bool", 1},
-    Row{OpCode::kIToBool, "i_to_bool", 1},
-    Row{OpCode::kRoundF16, "round_f16", 1},
-    Row{OpCode::kNarrowI16, "narrow_i16", 1},
-    Row{OpCode::kNarrowU16, "narrow_u16", 1},
-    Row{OpCode::kNarrowI8, "narrow_i8", 1},
-    Row{OpCode::kNarrowU8, "narrow_u8", 1},
-    Row{OpCode::kGeluF, "gelu.f", 1},
-    Row{OpCode::kGeluSlopeF, "gelu_slope.f", 1},
-    Row{OpCode::kLgammaF, "lgamma.f", 1},
-    Row{OpCode::kDigammaF, "digamma.f", 1},
-    Row{OpCode::kPolygammaF, "polygamma.f", 2},
-};
-static_assert(kRows.size() == kOpCodeCount);
-static_assert(
-    [] {
-      for (size_t i = 0; i < kRows.size(); ++i)
-        if (kRows[i].code != static_cast<OpCode>(i)) return false;
-      return true;
-    }(),
-    "kRows is in the order of OpCode");
+constexpr std::array<Row, kOpCodeCount> kRows = [] {
+  std::array<Row, kOpCodeCount> rows;
+#define IPU_OPCODE(name, number, text, arity) rows[number] = {text, arity};
+#define IPU_CONVERSION(name, number, text, ...) rows[number] = {text, 1};
+#define IPU_FUNCTION(name, number, text, arity, ...) rows[number] = {text ".f", arity};
+  IPU_OPCODES(IPU_OPCODE)
+  IPU_CONVERSIONS(IPU_CONVERSION)
+  IPU_REAL_FUNCTIONS(IPU_FUNCTION)
+#undef IPU_OPCODE
+#undef IPU_CONVERSION
+#undef IPU_FUNCTION
+  return rows;
+}();
+static_assert(std::ranges::none_of(kRows, [](const Row& row) { return row.name.empty(); }),
+              "the numbers of opcodes are 0, 1, 2, ... without a gap or a repetition");
 
 [[noreturn]] void malformed(const std::string& what) {
   throw Error(ErrorCode::kInvalidProgram, "invalid pointwise program: " + what);

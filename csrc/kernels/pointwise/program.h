@@ -9,133 +9,24 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/pointwise/scalar_functions.h"
 #include "support/attributes.h"
 #include "support/dtype.h"
 
 namespace ipu::kernels {
 
-// Suffix: f on f32 registers, i on i32, u on u32; compares give a boolean. Nothing suffixed works on raw
-// bits.
+// Rows are in scalar_functions.h.
 enum class OpCode : uint8_t {
-  kLoad,  // operand `immediate`; widened to a register by its dtype
-  kConstF,
-  kConstI,  // `value`
-  kIota,    // i32: index of the element along dimension `immediate` of the result
-  // f32
-  kAddF,
-  kSubF,
-  kMulF,
-  kDivF,
-  kMinF,
-  kMaxF,
-  kPowF,
-  kFmodF,
-  kRemainderF,
-  kAtan2F,
-  kNegF,
-  kAbsF,
-  kSignF,
-  kSqrtF,
-  kRsqrtF,
-  kReciprocalF,
-  kExpF,
-  kExpm1F,
-  kLogF,
-  kLog1pF,
-  kLog2F,
-  kLog10F,
-  kSinF,
-  kCosF,
-  kTanF,
-  kAsinF,
-  kAcosF,
-  kAtanF,
-  kSinhF,
-  kCoshF,
-  kTanhF,
-  kAsinhF,
-  kAcoshF,
-  kAtanhF,
-  kErfF,
-  kErfcF,
-  kSigmoidF,
-  kFloorF,
-  kCeilF,
-  kRoundF,
-  kTruncF,
-  kIsNanF,
-  kFmaF,  // a*b + c, one rounding
-  kEqF,
-  kNeF,
-  kLtF,
-  kLeF,
-  kGtF,
-  kGeF,
-  // i32 and u32 (wrap on overflow; division by zero gives 0; kDivI truncates, kFloorDivI floors; a shift by
-  // less than 0 or more than 31 moves every bit out; kPowI by a negative exponent is 0 unless the base is 1
-  // or -1)
-  kAddI,
-  kSubI,
-  kMulI,
-  kDivI,
-  kFloorDivI,
-  kRemainderI,
-  kFmodI,
-  kMinI,
-  kMaxI,
-  kNegI,
-  kAbsI,
-  kSignI,
-  kPowI,
-  kEqI,
-  kNeI,
-  kLtI,
-  kLeI,
-  kGtI,
-  kGeI,
-  kLtU,
-  kLeU,
-  kGtU,
-  kGeU,
-  kDivU,
-  kRemainderU,
-  kMinU,
-  kMaxU,
-  kAndI,
-  kOrI,
-  kXorI,
-  kNotI,
-  kShlI,
-  kShrI,
-  kShrU,
-  // booleans
-  kAndB,
-  kOrB,
-  kXorB,
-  kNotB,
-  kSelect,  // a ? b : c
-  // conversions
-  kI32ToF,
-  kU32ToF,
-  kFToI32,
-  kFToU32,  // truncate, saturate; NaN gives 0
-  kBoolToF,
-  kBoolToI,
-  kFToBool,
-  kIToBool,
-  kRoundF16,  // to the nearest f16 and back
-  kNarrowI16,
-  kNarrowU16,
-  kNarrowI8,
-  kNarrowU8,  // wrap to the width and extend back
-  // Numbers are written into files: later opcodes go to the end.
-  kGeluF,       // x times the normal distribution function of x
-  kGeluSlopeF,  // its slope
-  kLgammaF,
-  kDigammaF,
-  kPolygammaF,  // of order a
+#define IPU_OPCODE(name, number, ...) k##name = number,
+#define IPU_OPCODE_OF_REALS(name, number, ...) k##name##F = number,
+  IPU_OPCODES(IPU_OPCODE) IPU_CONVERSIONS(IPU_OPCODE) IPU_REAL_FUNCTIONS(IPU_OPCODE_OF_REALS)
+#undef IPU_OPCODE
+#undef IPU_OPCODE_OF_REALS
 };
-inline constexpr size_t kOpCodeCount = static_cast<size_t>(OpCode::kPolygammaF) + 1;
+#define IPU_COUNT(...) +1
+inline constexpr size_t kOpCodeCount =
+    0 IPU_OPCODES(IPU_COUNT) IPU_CONVERSIONS(IPU_COUNT) IPU_REAL_FUNCTIONS(IPU_COUNT);
+#undef IPU_COUNT
 std::string_view to_string(OpCode code);
 int arity(OpCode code);  // registers read
 

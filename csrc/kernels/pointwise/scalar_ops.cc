@@ -25,10 +25,21 @@ void each(const BlockCall& call) {
   for (size_t i = 0; i < call.count; ++i) result[i] = kFunction(a[i * call.stride_a], b[i * call.stride_b]);
 }
 
-template <double (*kFunction)(double)>
-float through_f64(float x) {
+// Both round the value of an f64 once.
+template <auto kFunction>
+float through_f64_of_1(float x) {
   return static_cast<float>(kFunction(static_cast<double>(x)));
 }
+template <auto kFunction>
+float through_f64_of_2(float x, float y) {
+  return static_cast<float>(kFunction(static_cast<double>(x), static_cast<double>(y)));
+}
+#define IPU_PARAMETERS_1 double a
+#define IPU_PARAMETERS_2 double a, double b
+#define IPU_F64_FUNCTION(name, number, text, arity, flops, value) \
+  double value_of_##name(IPU_PARAMETERS_##arity) { return value; }
+IPU_F64_FUNCTIONS(IPU_F64_FUNCTION)
+#undef IPU_F64_FUNCTION
 
 // Exponents that torch computes by multiplication and square roots give the same bits here. Roots of zeros and of -inf are
 // those of pow: +inf to the power 0.5.
@@ -44,12 +55,6 @@ float power(float x, float y) {
 float remainder(float a, float b) {
   float rest = std::fmod(a, b);
   return rest != 0.0f && ((b < 0.0f) != (rest < 0.0f)) ? rest + b : rest;
-}
-float arc_tangent2(float a, float b) {
-  return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
-}
-float derivative_of_digamma(float order, float x) {
-  return static_cast<float>(polygamma(static_cast<double>(order), static_cast<double>(x)));
 }
 float modulo(float a, float b) { return std::fmod(a, b); }
 
@@ -108,38 +113,11 @@ BlockFunction scalar_block_function(OpCode code) {
       return each<float, float, modulo>;
     case OpCode::kRemainderF:
       return each<float, float, remainder>;
-    case OpCode::kAtan2F:
-      return each<float, float, arc_tangent2>;
-    case OpCode::kPolygammaF:
-      return each<float, float, derivative_of_digamma>;
-    case OpCode::kLog2F:
-      return each<float, float, through_f64<std::log2>>;
-    case OpCode::kLog10F:
-      return each<float, float, through_f64<std::log10>>;
-    case OpCode::kTanF:
-      return each<float, float, through_f64<std::tan>>;
-    case OpCode::kAsinF:
-      return each<float, float, through_f64<std::asin>>;
-    case OpCode::kAcosF:
-      return each<float, float, through_f64<std::acos>>;
-    case OpCode::kAtanF:
-      return each<float, float, through_f64<std::atan>>;
-    case OpCode::kSinhF:
-      return each<float, float, through_f64<std::sinh>>;
-    case OpCode::kCoshF:
-      return each<float, float, through_f64<std::cosh>>;
-    case OpCode::kAsinhF:
-      return each<float, float, through_f64<std::asinh>>;
-    case OpCode::kAcoshF:
-      return each<float, float, through_f64<std::acosh>>;
-    case OpCode::kAtanhF:
-      return each<float, float, through_f64<std::atanh>>;
-    case OpCode::kErfcF:
-      return each<float, float, through_f64<std::erfc>>;
-    case OpCode::kLgammaF:
-      return each<float, float, through_f64<log_gamma>>;
-    case OpCode::kDigammaF:
-      return each<float, float, through_f64<digamma>>;
+#define IPU_F64_FUNCTION(name, number, text, arity, ...) \
+  case OpCode::k##name##F:                               \
+    return each<float, float, through_f64_of_##arity<value_of_##name>>;
+      IPU_F64_FUNCTIONS(IPU_F64_FUNCTION)
+#undef IPU_F64_FUNCTION
     case OpCode::kDivI:
       return each<int32_t, int32_t, divide>;
     case OpCode::kFloorDivI:

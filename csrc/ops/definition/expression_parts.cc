@@ -7,44 +7,11 @@
 
 #include "ops/definition/composer.h"
 #include "ops/definition/op_def.h"
+#include "ops/expression/function_facts.h"
 #include "support/error.h"
 
 namespace ipu::ops {
 namespace {
-
-// The op that means a function; operands in the same order.
-std::string_view kind_of(Func func) {
-  static constexpr std::pair<Func, std::string_view> kKinds[] = {
-      {Func::kAdd, "add"},         {Func::kSub, "sub"},
-      {Func::kMul, "mul"},         {Func::kDiv, "div"},
-      {Func::kMin, "minimum"},     {Func::kMax, "maximum"},
-      {Func::kPow, "pow"},         {Func::kAtan2, "atan2"},
-      {Func::kNeg, "neg"},         {Func::kAbs, "abs"},
-      {Func::kSign, "sign"},       {Func::kSqrt, "sqrt"},
-      {Func::kRsqrt, "rsqrt"},     {Func::kReciprocal, "reciprocal"},
-      {Func::kExp, "exp"},         {Func::kExpm1, "expm1"},
-      {Func::kLog, "log"},         {Func::kLog1p, "log1p"},
-      {Func::kLog2, "log2"},       {Func::kLog10, "log10"},
-      {Func::kSin, "sin"},         {Func::kCos, "cos"},
-      {Func::kTan, "tan"},         {Func::kAsin, "asin"},
-      {Func::kAcos, "acos"},       {Func::kAtan, "atan"},
-      {Func::kSinh, "sinh"},       {Func::kCosh, "cosh"},
-      {Func::kTanh, "tanh"},       {Func::kAsinh, "asinh"},
-      {Func::kAcosh, "acosh"},     {Func::kAtanh, "atanh"},
-      {Func::kErf, "erf"},         {Func::kErfc, "erfc"},
-      {Func::kLgamma, "lgamma"},   {Func::kDigamma, "digamma"},
-      {Func::kSigmoid, "sigmoid"}, {Func::kIsNan, "is_nan"},
-      {Func::kEq, "equal"},        {Func::kNe, "not_equal"},
-      {Func::kLt, "less"},         {Func::kLe, "less_equal"},
-      {Func::kGt, "greater"},      {Func::kGe, "greater_equal"},
-      {Func::kAnd, "logical_and"}, {Func::kOr, "logical_or"},
-      {Func::kXor, "logical_xor"}, {Func::kNot, "logical_not"},
-      {Func::kGelu, "gelu"},       {Func::kGeluSlope, "gelu_slope"},
-      {Func::kSelect, "where"}};
-  for (const auto& [known, kind] : kKinds)
-    if (known == func) return kind;
-  return {};
-}
 
 DType widened(DType dtype) { return dtype == DType::kF16 ? DType::kF32 : dtype; }
 
@@ -70,7 +37,7 @@ class Nodes {
     std::vector<ir::Value*> operands;
     for (const Expr& argument : node.arguments()) operands.push_back(value(argument));
     if (node.func() == Func::kCast) return composer_.cast(operands[0], dtype);
-    const std::string_view kind = kind_of(node.func());
+    const std::string_view kind = facts_of(node.func()).op;
     IPU_CHECK(!kind.empty(), fmt::format("an expression of '{}' has a node without an op of its own",
                                          composer_.compound().kind()));
     return build_op(composer_.builder(), kind, operands)->result();

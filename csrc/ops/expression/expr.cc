@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "ops/expression/expr_order.h"
+#include "ops/expression/function_facts.h"
 #include "support/error.h"
 
 namespace ipu::ops {
@@ -62,12 +63,12 @@ Expr like(const Expr& e, double value) { return Expr::constant(e.dtype(), value)
 }  // namespace
 
 Expr unary(Func func, Expr a) {
-  const DType dtype = func == Func::kIsNan ? DType::kBool : a.dtype();
+  const DType dtype = facts_of(func).is_predicate ? DType::kBool : a.dtype();
   return Expr::make(func, dtype, {std::move(a)});
 }
 
 Expr binary(Func func, Expr a, Expr b) {
-  if (func >= Func::kEq && func <= Func::kGe) return compare(func, std::move(a), std::move(b));
+  if (facts_of(func).is_predicate) return compare(func, std::move(a), std::move(b));
   check_equal(a, b);
   const DType dtype = a.dtype();
   return Expr::make(func, dtype, {std::move(a), std::move(b)});
@@ -138,91 +139,13 @@ class Orderer {
   std::unordered_map<const ExprNode*, int> by_node_;
   std::map<std::tuple<Func, DType, int, uint64_t, std::vector<int>>, int> by_content_;
 };
-
-// Arithmetic operations as the machine's vector units count them: a table look-up or polynomial is several.
-int64_t weight(Func func) {
-  switch (func) {
-    case Func::kInput:
-    case Func::kConstant:
-      return 0;
-    case Func::kAdd:
-    case Func::kSub:
-    case Func::kMul:
-    case Func::kMin:
-    case Func::kMax:
-    case Func::kNeg:
-    case Func::kAbs:
-    case Func::kSign:
-    case Func::kFloor:
-    case Func::kCeil:
-    case Func::kRound:
-    case Func::kTrunc:
-    case Func::kIsNan:
-    case Func::kEq:
-    case Func::kNe:
-    case Func::kLt:
-    case Func::kLe:
-    case Func::kGt:
-    case Func::kGe:
-    case Func::kAnd:
-    case Func::kOr:
-    case Func::kXor:
-    case Func::kNot:
-    case Func::kShl:
-    case Func::kShr:
-    case Func::kSelect:
-    case Func::kCast:
-      return 1;
-    case Func::kDiv:
-    case Func::kSqrt:
-    case Func::kRsqrt:
-    case Func::kReciprocal:
-      return 4;
-    case Func::kFloorDiv:
-    case Func::kRemainder:
-    case Func::kFmod:
-      return 6;
-    case Func::kExp:
-    case Func::kLog:
-    case Func::kLog2:
-    case Func::kTanh:
-    case Func::kSigmoid:
-      return 8;
-    case Func::kExpm1:
-    case Func::kLog1p:
-    case Func::kLog10:
-    case Func::kSin:
-    case Func::kCos:
-    case Func::kErf:
-    case Func::kErfc:
-    case Func::kGelu:
-    case Func::kGeluSlope:
-    case Func::kSinh:
-    case Func::kCosh:
-      return 12;
-    case Func::kTan:
-    case Func::kAsin:
-    case Func::kAcos:
-    case Func::kAtan:
-    case Func::kAsinh:
-    case Func::kAcosh:
-    case Func::kAtanh:
-    case Func::kAtan2:
-    case Func::kLgamma:
-    case Func::kDigamma:
-    case Func::kPolygamma:
-    case Func::kPow:
-      return 16;
-  }
-  return 1;
-}
 }  // namespace
 
 OrderedTrees order(std::span<const Expr> roots) { return Orderer().run(roots); }
 
 int64_t flops(const Expr& expr) {
   int64_t total = 0;
-  for (const OrderedNode& node : order({&expr, 1}).nodes) total += weight(node.func);
+  for (const OrderedNode& node : order({&expr, 1}).nodes) total += facts_of(node.func).flops;
   return total;
 }
 

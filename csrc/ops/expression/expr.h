@@ -8,75 +8,20 @@
 #include <vector>
 
 #include "kernels/pointwise/program.h"
+#include "kernels/pointwise/scalar_functions.h"
 #include "support/dtype.h"
 
 namespace ipu::ops {
 
+// Besides these, the functions of kernels/pointwise/scalar_functions.h. kPolygamma takes its order first.
 enum class Func : uint8_t {
   kInput,
   kConstant,
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kFloorDiv,
-  kRemainder,
-  kFmod,
-  kMin,
-  kMax,
-  kPow,
-  kAtan2,
-  kPolygamma,  // its order comes first
-  kNeg,
-  kAbs,
-  kSign,
-  kSqrt,
-  kRsqrt,
-  kReciprocal,
-  kExp,
-  kExpm1,
-  kLog,
-  kLog1p,
-  kLog2,
-  kLog10,
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kTanh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kErf,
-  kErfc,
-  kLgamma,
-  kDigamma,
-  kSigmoid,
-  kGelu,
-  kGeluSlope,
-  kFloor,
-  kCeil,
-  kRound,
-  kTrunc,
-  kIsNan,
-  kEq,
-  kNe,
-  kLt,
-  kLe,
-  kGt,
-  kGe,
-  kAnd,
-  kOr,
-  kXor,
-  kNot,  // bitwise on integers, logical on bool
-  kShl,
-  kShr,
   kSelect,
   kCast,
+#define IPU_FUNC(name, ...) k##name,
+  IPU_TYPED_FUNCTIONS(IPU_FUNC) IPU_PREDICATES(IPU_FUNC) IPU_REAL_FUNCTIONS(IPU_FUNC)
+#undef IPU_FUNC
 };
 
 struct ExprNode;

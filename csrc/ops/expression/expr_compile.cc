@@ -8,6 +8,7 @@
 #include "ops/expression/expr.h"
 #include "ops/expression/expr_order.h"
 #include "ops/expression/expr_rounding.h"
+#include "ops/expression/function_facts.h"
 #include "support/error.h"
 #include "support/half.h"
 
@@ -16,8 +17,6 @@ namespace {
 
 using kernels::Instruction;
 using kernels::OpCode;
-
-enum class Register : uint8_t { kFloat, kSigned, kUnsigned, kBoolean };
 
 Register register_of(DType dtype) {
   switch (dtype) {
@@ -62,150 +61,10 @@ std::optional<OpCode> narrowing(DType dtype) {
 // Code of a function on the registers of its first argument; nullopt: the function leaves the register as it
 // is.
 std::optional<OpCode> code_of(Func func, Register r) {
-  const bool f = r == Register::kFloat, u = r == Register::kUnsigned, b = r == Register::kBoolean;
-  auto pick = [&](OpCode floating, OpCode integer) { return f ? floating : integer; };
-  auto pick3 = [&](OpCode floating, OpCode integer, OpCode uinteger) {
-    return f ? floating : u ? uinteger : integer;
-  };
-  switch (func) {
-    case Func::kAdd:
-      return pick(OpCode::kAddF, OpCode::kAddI);
-    case Func::kSub:
-      return pick(OpCode::kSubF, OpCode::kSubI);
-    case Func::kMul:
-      return pick(OpCode::kMulF, OpCode::kMulI);
-    case Func::kDiv:
-      return pick3(OpCode::kDivF, OpCode::kDivI, OpCode::kDivU);
-    case Func::kFloorDiv:
-      return u ? OpCode::kDivU : OpCode::kFloorDivI;  // f32: expanded by floor_divide_float
-    case Func::kRemainder:
-      return pick3(OpCode::kRemainderF, OpCode::kRemainderI, OpCode::kRemainderU);
-    case Func::kFmod:
-      return pick3(OpCode::kFmodF, OpCode::kFmodI, OpCode::kRemainderU);
-    case Func::kMin:
-      return pick3(OpCode::kMinF, OpCode::kMinI, OpCode::kMinU);
-    case Func::kMax:
-      return pick3(OpCode::kMaxF, OpCode::kMaxI, OpCode::kMaxU);
-    case Func::kPow:
-      return pick(OpCode::kPowF, OpCode::kPowI);
-    case Func::kNeg:
-      return pick(OpCode::kNegF, OpCode::kNegI);
-    case Func::kAbs:
-      if (u || b) return std::nullopt;
-      return pick(OpCode::kAbsF, OpCode::kAbsI);
-    case Func::kSign:
-      if (b) return std::nullopt;
-      return pick(OpCode::kSignF, OpCode::kSignI);
-    case Func::kEq:
-      return pick(OpCode::kEqF, OpCode::kEqI);
-    case Func::kNe:
-      return pick(OpCode::kNeF, OpCode::kNeI);
-    case Func::kLt:
-      return pick3(OpCode::kLtF, OpCode::kLtI, OpCode::kLtU);
-    case Func::kLe:
-      return pick3(OpCode::kLeF, OpCode::kLeI, OpCode::kLeU);
-    case Func::kGt:
-      return pick3(OpCode::kGtF, OpCode::kGtI, OpCode::kGtU);
-    case Func::kGe:
-      return pick3(OpCode::kGeF, OpCode::kGeI, OpCode::kGeU);
-    case Func::kAnd:
-      return b ? OpCode::kAndB : OpCode::kAndI;
-    case Func::kOr:
-      return b ? OpCode::kOrB : OpCode::kOrI;
-    case Func::kXor:
-      return b ? OpCode::kXorB : OpCode::kXorI;
-    case Func::kNot:
-      return b ? OpCode::kNotB : OpCode::kNotI;
-    case Func::kShl:
-      return OpCode::kShlI;
-    case Func::kShr:
-      return u ? OpCode::kShrU : OpCode::kShrI;
-    case Func::kSelect:
-      return OpCode::kSelect;
-    case Func::kFloor:
-      if (!f) return std::nullopt;
-      return OpCode::kFloorF;
-    case Func::kCeil:
-      if (!f) return std::nullopt;
-      return OpCode::kCeilF;
-    case Func::kRound:
-      if (!f) return std::nullopt;
-      return OpCode::kRoundF;
-    case Func::kTrunc:
-      if (!f) return std::nullopt;
-      return OpCode::kTruncF;
-    default:
-      break;
-  }
-  IPU_CHECK(f, fmt::format("function {} needs floating-point operands", static_cast<int>(func)));
-  switch (func) {
-    case Func::kAtan2:
-      return OpCode::kAtan2F;
-    case Func::kPolygamma:
-      return OpCode::kPolygammaF;
-    case Func::kSqrt:
-      return OpCode::kSqrtF;
-    case Func::kRsqrt:
-      return OpCode::kRsqrtF;
-    case Func::kReciprocal:
-      return OpCode::kReciprocalF;
-    case Func::kExp:
-      return OpCode::kExpF;
-    case Func::kExpm1:
-      return OpCode::kExpm1F;
-    case Func::kLog:
-      return OpCode::kLogF;
-    case Func::kLog1p:
-      return OpCode::kLog1pF;
-    case Func::kLog2:
-      return OpCode::kLog2F;
-    case Func::kLog10:
-      return OpCode::kLog10F;
-    case Func::kSin:
-      return OpCode::kSinF;
-    case Func::kCos:
-      return OpCode::kCosF;
-    case Func::kTan:
-      return OpCode::kTanF;
-    case Func::kAsin:
-      return OpCode::kAsinF;
-    case Func::kAcos:
-      return OpCode::kAcosF;
-    case Func::kAtan:
-      return OpCode::kAtanF;
-    case Func::kSinh:
-      return OpCode::kSinhF;
-    case Func::kCosh:
-      return OpCode::kCoshF;
-    case Func::kTanh:
-      return OpCode::kTanhF;
-    case Func::kAsinh:
-      return OpCode::kAsinhF;
-    case Func::kAcosh:
-      return OpCode::kAcoshF;
-    case Func::kAtanh:
-      return OpCode::kAtanhF;
-    case Func::kErf:
-      return OpCode::kErfF;
-    case Func::kErfc:
-      return OpCode::kErfcF;
-    case Func::kLgamma:
-      return OpCode::kLgammaF;
-    case Func::kDigamma:
-      return OpCode::kDigammaF;
-    case Func::kSigmoid:
-      return OpCode::kSigmoidF;
-    case Func::kGelu:
-      return OpCode::kGeluF;
-    case Func::kGeluSlope:
-      return OpCode::kGeluSlopeF;
-    case Func::kIsNan:
-      return OpCode::kIsNanF;
-    default:
-      break;
-  }
-  IPU_CHECK(false, fmt::format("function {} has no VM code", static_cast<int>(func)));
-  return std::nullopt;
+  const FunctionFacts& facts = facts_of(func);
+  IPU_CHECK(!facts.needs_reals || r == Register::kFloat,
+            fmt::format("function {} needs floating-point operands", facts.name));
+  return facts.codes[static_cast<size_t>(r)];
 }
 
 bool may_leave_the_width(Func func) {

@@ -10,6 +10,7 @@
 #include "kernels/pointwise/gamma.h"
 #include "ops/expression/expr.h"
 #include "ops/expression/expr_order.h"
+#include "ops/expression/function_facts.h"
 #include "ops/reference_tensor.h"
 #include "support/error.h"
 
@@ -21,16 +22,41 @@ double floor_modulo(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+// As torch: from the exact remainder, so that a quotient never rounds up past an integer.
+double floor_quotient(double a, double b) {
+  if (b == 0) return a / b;
+  const double remainder = std::fmod(a, b);
+  const double below = remainder != 0 && (b < 0) != (remainder < 0) ? 1.0 : 0.0;
+  const double quotient = (a - remainder) / b - below;
+  return quotient == 0 ? std::copysign(0.0, a / b) : std::nearbyint(quotient);
+}
+
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double normal_density(double x) {
   return std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 }
+double gelu(double x) {
+  return x == -std::numeric_limits<double>::infinity() ? -0.0 : x * normal_distribution(x);
+}
+double gelu_slope(double x) { return normal_distribution(x) + (std::isinf(x) ? 0.0 : x * normal_density(x)); }
 
 double pick_nan(double a, double b, double otherwise) {
   if (std::isnan(a)) return a;
   return std::isnan(b) ? b : otherwise;
 }
 
+// Division by zero gives 0, as on the device. Results are wrapped by the caller.
+int64_t integer_quotient(int64_t a, int64_t b) {
+  return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b;
+}
+int64_t floor_quotient(int64_t a, int64_t b) {
+  return integer_quotient(a, b) - (b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0));
+}
+int64_t floor_modulo(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  const int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
 int64_t integer_power(int64_t base, int64_t exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
   uint64_t result = 1, square = static_cast<uint64_t>(base);
@@ -39,173 +65,41 @@ int64_t integer_power(int64_t base, int64_t exponent) {
   return static_cast<int64_t>(result);
 }
 
-// Division by zero gives 0, as on the device. Results are wrapped by the caller.
 int64_t integer_value(Func func, int64_t a, int64_t b) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   switch (func) {
-    case Func::kAdd:
-      return static_cast<int64_t>(ua + ub);
-    case Func::kSub:
-      return static_cast<int64_t>(ua - ub);
-    case Func::kMul:
-      return static_cast<int64_t>(ua * ub);
-    case Func::kDiv:
-      return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(-ua) : a / b;
-    case Func::kFloorDiv: {
-      if (b == 0) return 0;
-      if (b == -1) return static_cast<int64_t>(-ua);
-      return a / b - (a % b != 0 && (a < 0) != (b < 0));
-    }
-    case Func::kRemainder: {
-      if (b == 0 || b == -1) return 0;
-      const int64_t r = a % b;
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    }
-    case Func::kFmod:
-      return b == 0 || b == -1 ? 0 : a % b;
-    case Func::kMin:
-      return std::min(a, b);
-    case Func::kMax:
-      return std::max(a, b);
-    case Func::kPow:
-      return integer_power(a, b);
-    case Func::kNeg:
-      return static_cast<int64_t>(-ua);
-    case Func::kAbs:
-      return a < 0 ? static_cast<int64_t>(-ua) : a;
-    case Func::kSign:
-      return (a > 0) - (a < 0);
-    case Func::kFloor:
-    case Func::kCeil:
-    case Func::kRound:
-    case Func::kTrunc:
-      return a;
-    case Func::kAnd:
-      return a & b;
-    case Func::kOr:
-      return a | b;
-    case Func::kXor:
-      return a ^ b;
-    case Func::kNot:
-      return ~a;
-    case Func::kShl:
-      return b < 0 || b > 63 ? 0 : static_cast<int64_t>(ua << b);
-    case Func::kShr:
-      return a >> std::clamp<int64_t>(b, 0, 63);
+#define IPU_INTEGER_VALUE(name, op, flops, on_f, on_i, on_u, on_b, real, integer) \
+  case Func::k##name:                                                             \
+    return integer;
+    IPU_TYPED_FUNCTIONS(IPU_INTEGER_VALUE)
+#undef IPU_INTEGER_VALUE
     default:
       break;
   }
-  IPU_CHECK(false, fmt::format("function {} has no integer form", static_cast<int>(func)));
+  IPU_CHECK(false, fmt::format("function {} has no integer form", facts_of(func).name));
+  return 0;
+}
+
+double refuse_real(Func func) {
+  IPU_CHECK(false, fmt::format("function {} has no floating-point form", facts_of(func).name));
   return 0;
 }
 
 double real_value(Func func, double a, double b) {
   switch (func) {
-    case Func::kAdd:
-      return a + b;
-    case Func::kSub:
-      return a - b;
-    case Func::kMul:
-      return a * b;
-    case Func::kDiv:
-      return a / b;
-    case Func::kFloorDiv: {  // as torch: from the exact remainder, so that a quotient never rounds up past an
-                             // integer
-      if (b == 0) return a / b;
-      const double remainder = std::fmod(a, b);
-      const double below = remainder != 0 && (b < 0) != (remainder < 0) ? 1.0 : 0.0;
-      const double quotient = (a - remainder) / b - below;
-      return quotient == 0 ? std::copysign(0.0, a / b) : std::nearbyint(quotient);
-    }
-    case Func::kRemainder:
-      return floor_modulo(a, b);
-    case Func::kFmod:
-      return std::fmod(a, b);
-    case Func::kMin:
-      return pick_nan(a, b, std::min(a, b));
-    case Func::kMax:
-      return pick_nan(a, b, std::max(a, b));
-    case Func::kPow:
-      return std::pow(a, b);
-    case Func::kAtan2:
-      return std::atan2(a, b);
-    case Func::kPolygamma:
-      return kernels::polygamma(a, b);
-    case Func::kNeg:
-      return -a;
-    case Func::kAbs:
-      return std::fabs(a);
-    case Func::kSign:
-      return std::isnan(a) ? 0.0 : (a > 0) - (a < 0);
-    case Func::kSqrt:
-      return std::sqrt(a);
-    case Func::kRsqrt:
-      return 1.0 / std::sqrt(a);
-    case Func::kReciprocal:
-      return 1.0 / a;
-    case Func::kExp:
-      return std::exp(a);
-    case Func::kExpm1:
-      return std::expm1(a);
-    case Func::kLog:
-      return std::log(a);
-    case Func::kLog1p:
-      return std::log1p(a);
-    case Func::kLog2:
-      return std::log2(a);
-    case Func::kLog10:
-      return std::log10(a);
-    case Func::kSin:
-      return std::sin(a);
-    case Func::kCos:
-      return std::cos(a);
-    case Func::kTan:
-      return std::tan(a);
-    case Func::kAsin:
-      return std::asin(a);
-    case Func::kAcos:
-      return std::acos(a);
-    case Func::kAtan:
-      return std::atan(a);
-    case Func::kSinh:
-      return std::sinh(a);
-    case Func::kCosh:
-      return std::cosh(a);
-    case Func::kTanh:
-      return std::tanh(a);
-    case Func::kAsinh:
-      return std::asinh(a);
-    case Func::kAcosh:
-      return std::acosh(a);
-    case Func::kAtanh:
-      return std::atanh(a);
-    case Func::kErf:
-      return std::erf(a);
-    case Func::kErfc:
-      return std::erfc(a);
-    case Func::kLgamma:
-      return kernels::log_gamma(a);
-    case Func::kDigamma:
-      return kernels::digamma(a);
-    case Func::kSigmoid:
-      return a >= 0 ? 1.0 / (1.0 + std::exp(-a)) : std::exp(a) / (1.0 + std::exp(a));
-    case Func::kGelu:
-      return a == -std::numeric_limits<double>::infinity() ? -0.0 : a * normal_distribution(a);
-    case Func::kGeluSlope:
-      return normal_distribution(a) + (std::isinf(a) ? 0.0 : a * normal_density(a));
-    case Func::kFloor:
-      return std::floor(a);
-    case Func::kCeil:
-      return std::ceil(a);
-    case Func::kRound:
-      return std::nearbyint(a);  // ties to even, as torch
-    case Func::kTrunc:
-      return std::trunc(a);
+#define IPU_TYPED_VALUE(name, op, flops, on_f, on_i, on_u, on_b, real, integer) \
+  case Func::k##name:                                                           \
+    return real;
+#define IPU_REAL_VALUE(name, number, op, arity, flops, value, ...) \
+  case Func::k##name:                                              \
+    return value;
+    IPU_TYPED_FUNCTIONS(IPU_TYPED_VALUE)
+    IPU_REAL_FUNCTIONS(IPU_REAL_VALUE)
+#undef IPU_TYPED_VALUE
+#undef IPU_REAL_VALUE
     default:
-      break;
+      return refuse_real(func);
   }
-  IPU_CHECK(false, fmt::format("function {} has no floating-point form", static_cast<int>(func)));
-  return 0;
 }
 
 // Wraps before the conversion to f64, which would drop low bits of a product of two i32.
@@ -266,27 +160,12 @@ void Evaluator::operator()(std::span<const double> inputs, std::span<double> res
       case Func::kConstant:
         out = s.value;
         break;
-      case Func::kEq:
-        out = a == b;
-        break;
-      case Func::kNe:
-        out = a != b;
-        break;
-      case Func::kLt:
-        out = a < b;
-        break;
-      case Func::kLe:
-        out = a <= b;
-        break;
-      case Func::kGt:
-        out = a > b;
-        break;
-      case Func::kGe:
-        out = a >= b;
-        break;
-      case Func::kIsNan:
-        out = std::isnan(a);
-        break;
+#define IPU_PREDICATE_VALUE(name, op, on_f, on_i, on_u, on_b, value) \
+  case Func::k##name:                                                \
+    out = value;                                                     \
+    break;
+        IPU_PREDICATES(IPU_PREDICATE_VALUE)
+#undef IPU_PREDICATE_VALUE
       case Func::kSelect:
         out = a != 0 ? b : values_[s.arguments[2]];
         break;
