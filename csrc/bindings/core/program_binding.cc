@@ -136,8 +136,14 @@ void bind_program(py::module_& m) {
     for (const px::OpKind* kind : px::all_kinds()) {
       py::list gradients;
       for (const px::GradientRow& row : kind->gradients) gradients.append(row.type);
+      py::list in_place;
+      for (const px::InPlace& twin : kind->in_place) in_place.append(py::make_tuple(twin.input, twin.type));
+      const char* values = kind->elementwise == px::Elementwise::kNo         ? ""
+                           : kind->elementwise == px::Elementwise::kBooleans ? "booleans"
+                                                                             : "numbers";
       list.append(py::make_tuple(kind->type, kind->class_name, kind->domain, kind->version, kind->modifies,
-                                 kind->views, kind->is_optimizer, gradients));
+                                 kind->views, in_place, values, kind->operands, kind->is_optimizer,
+                                 gradients));
     }
     return list;
   });

@@ -1,5 +1,7 @@
 #include "frontends/popxl/op_kind.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -22,6 +24,35 @@ void add(OpKind kind) {
     return;
   }
   slot = std::make_unique<OpKind>(std::move(kind));
+}
+
+std::string gradient_class(const OpKind& kind, const GradientRow& row) {
+  const std::string& own = kind.class_name;
+  if (!row.class_name.empty()) return row.class_name;
+  if (!row.type.starts_with(kind.type) || !own.ends_with("Op")) return row.type + "Op";
+  return own.substr(0, own.size() - 2) + row.type.substr(kind.type.size()) + "Op";
+}
+
+// The op type that computes what `kind` does and writes it to an input. The other inputs broadcast to that one, never the other way
+// round.
+OpKind overwriting(const OpKind& kind, const InPlace& twin) {
+  OpKind made;
+  made.type = twin.type;
+  made.class_name = twin.type + "Op";
+  made.domain = "ai.graphcore";
+  made.modifies = {twin.input};
+  made.elementwise = kind.elementwise;
+  made.operands = kind.operands;
+  made.late_types = kind.late_types;
+  made.lower = [rule = kind.lower, input = twin.input](LowerCall& c) {
+    rule(c);
+    ir::Value* y = c.outputs().at(0);
+    if (y->type() != c.type(input))
+      c.refuse(fmt::format("the result is {}, and input {}, which takes it, is {}", ir::to_string(y->type()),
+                           input, ir::to_string(c.type(input))));
+    c.overwrite(input, y);
+  };
+  return made;
 }
 
 }  // namespace
@@ -70,6 +101,26 @@ KindBuilder& KindBuilder::modifies(std::vector<int> inputs) {
 }
 KindBuilder& KindBuilder::views(std::vector<int> inputs) {
   kind_.views = std::move(inputs);
+  return *this;
+}
+KindBuilder& KindBuilder::elementwise(Elementwise values, int operands) {
+  kind_.elementwise = values;
+  kind_.operands = operands;
+  return *this;
+}
+KindBuilder& KindBuilder::function(std::string op, int operands, Attributes attributes) {
+  elementwise(Elementwise::kNumbers, operands);
+  return lower([op = std::move(op), operands, attributes = std::move(attributes)](LowerCall& c) {
+    std::vector<ir::Value*> inputs;
+    for (int i = 0; i < operands; ++i) inputs.push_back(c.input(i));
+    c.set_output(0, c.build(op, inputs, attributes));
+  });
+}
+KindBuilder& KindBuilder::predicate(std::string op, int operands) {
+  return function(std::move(op), operands).elementwise(Elementwise::kBooleans, operands);
+}
+KindBuilder& KindBuilder::in_place(std::string suffix, int input) {
+  kind_.in_place.push_back({input, kind_.type + suffix});
   return *this;
 }
 KindBuilder& KindBuilder::optimizer() {
@@ -135,16 +186,18 @@ KindBuilder& KindBuilder::lower_gradient(std::function<void(LowerCall&)> rule) {
 }
 
 KindRegistration::KindRegistration(const KindBuilder& builder) {
-  for (const GradientRow& row : builder.kind_.gradients) {
+  const OpKind& kind = builder.kind_;
+  for (const GradientRow& row : kind.gradients) {
     if (row.attributes) continue;  // an op with a row of its own
     OpKind gradient;
     gradient.type = row.type;
-    gradient.class_name = row.type + "Op";
+    gradient.class_name = gradient_class(kind, row);
     gradient.domain = "ai.graphcore";
     gradient.is_gradient = true;
     add(std::move(gradient));
   }
-  add(builder.kind_);
+  for (const InPlace& twin : kind.in_place) add(overwriting(kind, twin));
+  add(kind);
 }
 
 }  // namespace ipu::popxl

@@ -66,12 +66,27 @@ inline constexpr int kThatArgument = -1;
 struct GradientRow {
   std::vector<int>
       arguments;  // forward inputs it gives the gradients of; of a variadic op {-1}: each has one op, {-2}: all share one
-  std::string type;  // "MulArg0Grad"; the class is <type>Op unless the table of classes says otherwise
+  std::string type;  // "MulArg0Grad"
   std::vector<Consumed> consumed;
   // Where attributes of the forward op decide: instead of `consumed`.
   std::function<std::vector<Consumed>(const Attributes&)> consumed_by = nullptr;
   // Where an ordinary op of `type` is the gradient, of input 0: its attributes. It is lowered as what it is.
   std::function<Attributes(const Op& forward)> attributes = nullptr;
+  // Else after the class of the op: that of Sub is SubtractOp, so that of SubArg0Grad is SubtractArg0GradOp.
+  std::string class_name = "";
+};
+
+// Ops that compute each element of output 0 from those of the inputs, which broadcast.
+enum class Elementwise : uint8_t {
+  kNo,
+  kNumbers,   // of the type of input 0
+  kBooleans,  // bool
+};
+
+// An op type that overwrites an input with what the op computes.
+struct InPlace {
+  int input;
+  std::string type;
 };
 
 struct OpKind {
@@ -81,6 +96,9 @@ struct OpKind {
   int version = 1;
   std::vector<int> modifies;  // inputs it overwrites; output 0 is then the memory of the first
   std::vector<int> views;     // inputs in whose memory output 0 lies without change; {-1}: all inputs
+  std::vector<InPlace> in_place;
+  Elementwise elementwise = Elementwise::kNo;
+  int operands = 0;  // of an elementwise op; 0: any number
   bool is_optimizer = false;
   bool has_side_effect = false;
   bool is_gradient = false;
@@ -108,6 +126,12 @@ class KindBuilder {
   KindBuilder& graphcore(int version = 1) { return id("ai.graphcore", version); }
   KindBuilder& modifies(std::vector<int> inputs);
   KindBuilder& views(std::vector<int> inputs);
+  // Elementwise in `operands` inputs, computed by `op` of the IR; `predicate` gives booleans.
+  KindBuilder& function(std::string op, int operands, Attributes attributes = {});
+  KindBuilder& predicate(std::string op, int operands);
+  KindBuilder& elementwise(Elementwise values, int operands = 0);  // `lower` is said apart
+  // Defines the op type <type><suffix> that overwrites `input`. Its result must have the type of the input.
+  KindBuilder& in_place(std::string suffix = "Inplace", int input = 0);
   KindBuilder& optimizer();
   KindBuilder& side_effect();
   // One differentiable input, gradient op <type>Grad.
@@ -138,7 +162,7 @@ class KindBuilder {
 };
 inline KindBuilder define_kind(std::string type) { return KindBuilder(std::move(type)); }
 
-// Registers a row while the library is loaded, and those of its gradient ops.
+// Registers a row while the library is loaded, and those of its gradient ops and of its ops in place.
 class KindRegistration {
  public:
   KindRegistration(const KindBuilder& builder);  // NOLINT: by design

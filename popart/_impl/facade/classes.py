@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from popart._impl.enums import MatMulPartialsType
 from popart._impl.exceptions import popart_exception
 from popart._impl.facade.ids import add_scope
+from popart._impl.facade.kinds import Kind
 from popart._impl.facade.op import Op
 from popart._impl.facade.values import MultiConvOptions, OptimizerValue, value_of
 from popart._impl.tensor_info import native_number
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A row of the native table."""
-
-    type: str
-    class_name: str
-    domain: str
-    version: int
-    modifies: tuple[int, ...]
-    views: tuple[int, ...]
-    is_optimizer: bool
-    gradients: tuple[str, ...]
-
-
-# Gradient ops whose class is not called after their type.
-_GRADIENT_CLASSES = {
-    "SubArg0Grad": "SubtractArg0GradOp",
-    "SubArg1Grad": "SubtractArg1GradOp",
-    "NegGrad": "NegateGradOp",
-    "GroupNormalizationGrad": "GroupNormGradOp",
-    "PopartTiedGatherGrad": "TiedGatherGradOp",
-}
-
-
-def native_kinds() -> dict[str, Kind]:
-    from ipu_core import _native
-
-    kinds = {}
-    for row in _native.kinds():
-        values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
-        kind = Kind(*values)
-        kinds[kind.type] = dataclasses.replace(kind, class_name=_GRADIENT_CLASSES.get(kind.type, kind.class_name))
-    return kinds
 
 
 # --- what particular classes have; programs ask with hasattr

@@ -14,24 +14,27 @@ from collections.abc import Callable
 from typing import Any
 
 from popart._impl.facade.ids import OperatorIdentifier
+from popart._impl.facade.kinds import KINDS, Kind
 from popart._impl.facade.values import BranchInfo, value_of
 from popart._impl.groups import CommGroup, ReplicaGrouping
 from popart._impl.tensor_info import native_number
 
-_PLAIN = """AbsOp AddOp AndOp CeilOp CosOp DetachOp DivOp EqualOp ExpOp FloorOp FmodOp GeluOp GeluErfOp GreaterOp IdentityOp
-IsInf IsNaN LogOp MaxOp ModifyRandomSeedOp MulOp NegateOp NotOp OrOp PowOp ReluOp SignOp SinOp SqrtOp SubtractOp SumOp SwishOp
-TanhOp WhereOp VarUpdateOp VarUpdateWithUpdaterOp""".split()
-_IN_PLACE = """AddLhsInplaceOp AddRhsInplaceOp MulLhsInplaceOp MulRhsInplaceOp PowLhsInplaceOp ExpInplaceOp ReluInplaceOp
-GeluInplaceOp GeluErfInplaceOp SwishInplaceOp DetachInplaceOp CopyVarUpdateOp LambSquareOp""".split()
 _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Median Min Prod Sum SumSquare".split()
 _SLICE = "opid starts_>starts:ints ends_>ends:ints axes_>axes:ints steps_>steps:ints settings"
 _BLOCK = "opid axes_>axes:ints sizes_>sizes:ints noOverlap_>no_overlap:bool settings"
 _GROUP = "op:collective group>*:group settings"
 _WINDOW = "attributes>*:window"
 
+
+def _elementwise(kind: Kind) -> str:
+    """Arguments of one that has no attributes."""
+    return "opid settings" if kind.is_copying else "settings"
+
+
 TABLE: dict[str, str] = {
-    **dict.fromkeys(_PLAIN, "opid settings"),
-    **dict.fromkeys(_IN_PLACE, "settings"),
+    **{kind.class_name: _elementwise(kind) for kind in KINDS.values() if kind.elementwise},
+    **dict.fromkeys(("ModifyRandomSeedOp", "VarUpdateOp", "VarUpdateWithUpdaterOp"), "opid settings"),
+    **dict.fromkeys(("CopyVarUpdateOp", "LambSquareOp"), "settings"),
     **{f"Reduce{name}Op": "opid axes:ints keepdims:bool settings" for name in _REDUCTIONS},
     "IoTileCopyOp": "opid settings",
     "AccumulatorZeroOp": "settings",

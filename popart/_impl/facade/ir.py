@@ -15,8 +15,9 @@ from popart._impl.enums import TensorType
 from popart._impl.core_errors import Checked
 from popart._impl.exceptions import popart_exception
 from popart._impl.facade import creators, dot, rewriting, text, transforms
-from popart._impl.facade.classes import Classes, native_kinds
+from popart._impl.facade.classes import Classes
 from popart._impl.facade.graph import Graph
+from popart._impl.facade.kinds import KINDS
 from popart._impl.facade.op import Op
 from popart._impl.facade.tensor import Tensor
 from popart._impl.facade.values import RemoteBufferInfo
@@ -25,7 +26,6 @@ from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.tensor_info import TensorInfo, native_number, of_native_number
 
-KINDS = native_kinds()
 CLASSES = Classes(KINDS, list(creators.TABLE))
 _TYPE_OF_CLASS = {kind.class_name: kind.type for kind in KINDS.values()}
 

@@ -15,10 +15,6 @@ from popart._impl.facade.unjudged import types_of_outputs
 from popart._impl.facade.values import OPTIONALS, value_of
 from popart._impl.tensor_info import TensorInfo
 
-_ELEMENTWISE_UNARY = frozenset(
-    """Abs Ceil Cos Exp Floor Gelu GeluErf Identity IsInf IsNaN Log Neg Not Relu Sign Sin Sqrt Swish Tanh Detach Clip
-    IncrementMod""".split()
-)
 _NORMS = frozenset(["GroupNormalization", "BatchNormalization"])
 _SIDE_EFFECTS = frozenset(["HostStore", "RemoteStore", "RemoteCodeLoad", "PrintTensor"])
 _RANDOM = frozenset(["Dropout", "ShapedDropout", "RandomNormal", "RandomUniform"])
@@ -331,7 +327,9 @@ class Op:
         return self.kind in _NORMS
 
     def isElementWiseUnary(self) -> bool:
-        return self.kind in _ELEMENTWISE_UNARY and self._op not in self._ir.unlisted_ops
+        kind = self._ir.kinds[self.kind]
+        is_function = kind.elementwise != "" and kind.operands == 1 and kind.is_copying
+        return is_function and self._op not in self._ir.unlisted_ops
 
     def isLossOp(self) -> bool:
         return self.kind == "Nll"

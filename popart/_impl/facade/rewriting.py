@@ -270,20 +270,6 @@ def apply_patterns(graph: Any, patterns: Any) -> None:
 
 
 # --- overwriting what is read
-_IN_PLACE = {
-    "Add": ("AddLhsInplace", "AddRhsInplace"),
-    "Mul": ("MulLhsInplace", "MulRhsInplace"),
-    "Pow": ("PowLhsInplace",),
-    "ScaledAdd": ("ScaledAddLhsInplace",),
-    "Exp": ("ExpInplace",),
-    "Relu": ("ReluInplace",),
-    "Gelu": ("GeluInplace",),
-    "GeluErf": ("GeluErfInplace",),
-    "Swish": ("SwishInplace",),
-    "IncrementMod": ("IncrementModInplace",),
-}
-
-
 def _is_read_once(tensor: Any, fixed: set[int]) -> bool:
     """Is the tensor read by one input of one op, nobody's value, and so is what shares its memory?"""
     if tensor.number in fixed or tensor.tensorType() is not TensorType["ActGrad"] or tensor.isGraphOutput():
@@ -323,8 +309,8 @@ def apply_in_place(graph: Any) -> None:
     """One look at each op; the left operand is tried first."""
     fixed = _fixed_inputs(graph)
     for op in graph.getOps():
-        for index, kind in enumerate(_IN_PLACE.get(op.kind, ())):
-            if kind in op.getIr().kinds and op.hasInput(index) and _may_overwrite(op, index, fixed):
+        for index, kind in op.getIr().kinds[op.kind].in_place:
+            if op.hasInput(index) and _may_overwrite(op, index, fixed):
                 inputs = op.core.op_inputs(op.id)
                 Replacement(op).finish(kind, [inputs[i] for i in sorted(inputs)], op.attributes())
                 break

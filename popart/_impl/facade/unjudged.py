@@ -10,16 +10,12 @@ import numpy
 from popart._impl.enums import DataType
 from popart._impl.tensor_info import TensorInfo, of_native_number
 
-_LOGICAL = "And Or Not Equal Greater Less IsNaN IsInf".split()
-_NUMERIC = """Abs Add Ceil Cos Detach Div Exp Floor Fmod Gelu GeluErf Identity Log Max Mul Neg Pow Relu Sign Sin Sqrt Sub Sum Swish
-Tanh Where IncrementMod Clip AddLhsInplace AddRhsInplace MulLhsInplace MulRhsInplace PowLhsInplace ExpInplace ReluInplace GeluInplace
-GeluErfInplace SwishInplace DetachInplace IncrementModInplace""".split()
 Types = list[TensorInfo]
 
 
 def types_of_outputs(op: Any) -> Types | None:
     """By index; None where the inputs do not say them."""
-    rule = _RULES.get(op.kind)
+    rule = _RULES.get(op.kind) or _ELEMENTWISE.get(op.getIr().kinds[op.kind].elementwise)
     try:
         return None if rule is None else rule(op)
     except (ValueError, IndexError):
@@ -57,9 +53,11 @@ def _of_body(op: Any) -> Types:
     return [body.getTensor(id).info for id in body.getOutputIds()[1:]]
 
 
+_ELEMENTWISE: dict[str, Callable[[Any], Types]] = {
+    "booleans": lambda op: [TensorInfo(DataType.BOOL, _shape(op))],
+    "numbers": lambda op: [TensorInfo(_first(op).dataType(), _shape(op))],
+}
 _RULES: dict[str, Callable[[Any], Types]] = {
-    **dict.fromkeys(_LOGICAL, lambda op: [TensorInfo(DataType.BOOL, _shape(op))]),
-    **dict.fromkeys(_NUMERIC, lambda op: [TensorInfo(_first(op).dataType(), _shape(op))]),
     **dict.fromkeys(("DynamicUpdate", "DynamicUpdateInplace"), lambda op: [op.inTensor(0).info]),
     **dict.fromkeys(("RandomNormal", "RandomUniform"), _drawn),
     **dict.fromkeys(("Dropout", "ShapedDropout"), _dropped),

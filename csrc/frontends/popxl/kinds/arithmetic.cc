@@ -6,37 +6,38 @@
 namespace ipu::popxl {
 namespace {
 
-auto to_ir(std::string kind) {
-  return [kind = std::move(kind)](LowerCall& c) { c.set_output(0, c.build(kind, {c.input(0), c.input(1)})); };
-}
-
 const KindRegistration add_kind = define_kind("Add")
                                       .id("ai.onnx", 6)
                                       .gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {}}})
-                                      .lower(to_ir("add"));
+                                      .function("add", 2)
+                                      .in_place("LhsInplace", 0)
+                                      .in_place("RhsInplace", 1);
 const KindRegistration sub_kind =
     define_kind("Sub")
         .class_name("SubtractOp")
         .id("ai.onnx", 7)
         .gradients({{0, "Arg0Grad", {}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
-        .lower(to_ir("sub"));
+        .function("sub", 2);
 const KindRegistration mul_kind =
     define_kind("Mul")
         .id("ai.onnx", 7)
         .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
-        .lower(to_ir("mul"));
+        .function("mul", 2)
+        .in_place("LhsInplace", 0)
+        .in_place("RhsInplace", 1);
 const KindRegistration div_kind =
     define_kind("Div")
         .id("ai.onnx", 7)
         .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
-        .lower(to_ir("div"));
+        .function("div", 2);
 const KindRegistration pow_kind =
     define_kind("Pow")
         .id("ai.onnx", 7)
         .gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}, {1, "Arg1Grad", {in(0), in(1), out(0)}}})
-        .lower(to_ir("pow"));
+        .function("pow", 2)
+        .in_place("LhsInplace", 0);
 const KindRegistration fmod_kind =
-    define_kind("Fmod").graphcore().gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}}).lower(to_ir("fmod"));
+    define_kind("Fmod").graphcore().gradients({{0, "Arg0Grad", {in(0), in(1), out(0)}}}).function("fmod", 2);
 
 // All inputs, which broadcast.
 ir::Value* fold(LowerCall& c, std::string_view kind) {
@@ -51,13 +52,18 @@ bool same_types(LowerCall& c) {
   return true;
 }
 
-const KindRegistration sum_kind =
-    define_kind("Sum").id("ai.onnx", 8).gradient_row({{-1}, "SumArgGrad", {}}).lower([](LowerCall& c) {
-      if (!same_types(c) || c.type(0).dtype == DType::kBool) return c.set_output(0, fold(c, "add"));
-      std::vector<ir::Value*> inputs;
-      for (int i = 0; i < c.input_count(); ++i) inputs.push_back(c.input(i));
-      c.set_output(0, c.build("add_n", inputs));
-    });
+const KindRegistration sum_kind = define_kind("Sum")
+                                      .id("ai.onnx", 8)
+                                      .elementwise(Elementwise::kNumbers)
+                                      .gradient_row({{-1}, "SumArgGrad", {}})
+                                      .lower([](LowerCall& c) {
+                                        if (!same_types(c) || c.type(0).dtype == DType::kBool)
+                                          return c.set_output(0, fold(c, "add"));
+                                        std::vector<ir::Value*> inputs;
+                                        for (int i = 0; i < c.input_count(); ++i)
+                                          inputs.push_back(c.input(i));
+                                        c.set_output(0, c.build("add_n", inputs));
+                                      });
 
 // The sum of `gradient` over what was broadcast to its shape from `shape`.
 ir::Value* summed_to(LowerCall& c, ir::Value* gradient, const Shape& shape) {
@@ -82,6 +88,7 @@ void max_gradient(LowerCall& c) {
 // In a row for each input, in(-1) is that input.
 const KindRegistration max_kind = define_kind("Max")
                                       .id("ai.onnx", 8)
+                                      .elementwise(Elementwise::kNumbers)
                                       .gradient_row({{-1}, "MaxArgGrad", {in(-1), out(0)}})
                                       .lower([](LowerCall& c) { c.set_output(0, fold(c, "maximum")); })
                                       .lower_gradient(max_gradient);
@@ -107,10 +114,8 @@ ir::Value* scaled_sum(LowerCall& c) {
 }
 
 const KindRegistration scaled_add_kind =
-    define_kind("ScaledAdd").graphcore().lower([](LowerCall& c) { c.set_output(0, scaled_sum(c)); });
-const KindRegistration scaled_add_lhs_kind =
-    define_kind("ScaledAddLhsInplace").graphcore().modifies({0}).lower([](LowerCall& c) {
-      c.overwrite(0, scaled_sum(c));
+    define_kind("ScaledAdd").graphcore().in_place("LhsInplace").lower([](LowerCall& c) {
+      c.set_output(0, scaled_sum(c));
     });
 
 }  // namespace

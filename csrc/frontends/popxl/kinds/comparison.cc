@@ -4,24 +4,20 @@
 namespace ipu::popxl {
 namespace {
 
-auto to_ir(std::string kind) {
-  return [kind = std::move(kind)](LowerCall& c) { c.set_output(0, c.build(kind, {c.input(0), c.input(1)})); };
-}
-
 const KindRegistration equal_kind =
-    define_kind("Equal").id("ai.onnx", 7).refuses_gradient().lower(to_ir("equal"));
+    define_kind("Equal").id("ai.onnx", 7).refuses_gradient().predicate("equal", 2);
 const KindRegistration greater_kind =
-    define_kind("Greater").id("ai.onnx", 9).refuses_gradient().lower(to_ir("greater"));
+    define_kind("Greater").id("ai.onnx", 9).refuses_gradient().predicate("greater", 2);
 const KindRegistration and_kind =
-    define_kind("And").id("ai.onnx", 7).refuses_gradient().lower(to_ir("logical_and"));
+    define_kind("And").id("ai.onnx", 7).refuses_gradient().predicate("logical_and", 2);
 const KindRegistration or_kind =
-    define_kind("Or").id("ai.onnx", 7).refuses_gradient().lower(to_ir("logical_or"));
-const KindRegistration not_kind = define_kind("Not").refuses_gradient().lower(
-    [](LowerCall& c) { c.set_output(0, c.build("logical_not", {c.input(0)})); });
+    define_kind("Or").id("ai.onnx", 7).refuses_gradient().predicate("logical_or", 2);
+const KindRegistration not_kind = define_kind("Not").refuses_gradient().predicate("logical_not", 1);
 
 const KindRegistration where_kind =
     define_kind("Where")
         .id("ai.onnx", 9)
+        .elementwise(Elementwise::kNumbers, 3)
         .gradients({{1, "XGrad", {in(0)}}, {2, "YGrad", {in(0)}}})
         .lower([](LowerCall& c) {
           ir::Value* condition = c.cast(c.input(0), DType::kBool);  // of ops made by hand

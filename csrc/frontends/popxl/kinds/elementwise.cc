@@ -8,38 +8,35 @@
 namespace ipu::popxl {
 namespace {
 
-// The IR op of another name that says it all.
-auto to_ir(std::string kind, Attributes attributes = {}) {
-  return [kind = std::move(kind), attributes = std::move(attributes)](LowerCall& c) {
-    c.set_output(0, c.build(kind, {c.input(0)}, attributes));
-  };
-}
-
-const KindRegistration abs_kind = define_kind("Abs").id("ai.onnx", 6).gradient({in(0)}).lower(to_ir("abs"));
-const KindRegistration ceil_kind = define_kind("Ceil").id("ai.onnx", 6).zero_gradient().lower(to_ir("ceil"));
+const KindRegistration abs_kind = define_kind("Abs").id("ai.onnx", 6).gradient({in(0)}).function("abs", 1);
+const KindRegistration ceil_kind = define_kind("Ceil").id("ai.onnx", 6).zero_gradient().function("ceil", 1);
 const KindRegistration floor_kind =
-    define_kind("Floor").id("ai.onnx", 6).zero_gradient().lower(to_ir("floor"));
-const KindRegistration sign_kind = define_kind("Sign").id("ai.onnx", 9).zero_gradient().lower(to_ir("sign"));
+    define_kind("Floor").id("ai.onnx", 6).zero_gradient().function("floor", 1);
+const KindRegistration sign_kind = define_kind("Sign").id("ai.onnx", 9).zero_gradient().function("sign", 1);
 const KindRegistration cos_kind =
-    define_kind("Cos").id("ai.onnx", 7).late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("cos"));
+    define_kind("Cos").id("ai.onnx", 7).late_types(LateTypes::kFloats).gradient({in(0)}).function("cos", 1);
 const KindRegistration sin_kind =
-    define_kind("Sin").id("ai.onnx", 7).late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("sin"));
-const KindRegistration exp_kind =
-    define_kind("Exp").id("ai.onnx", 6).late_types(LateTypes::kFloats).gradient({out(0)}).lower(to_ir("exp"));
+    define_kind("Sin").id("ai.onnx", 7).late_types(LateTypes::kFloats).gradient({in(0)}).function("sin", 1);
+const KindRegistration exp_kind = define_kind("Exp")
+                                      .id("ai.onnx", 6)
+                                      .late_types(LateTypes::kFloats)
+                                      .gradient({out(0)})
+                                      .function("exp", 1)
+                                      .in_place();
 const KindRegistration log_kind =
-    define_kind("Log").id("ai.onnx", 6).late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("log"));
+    define_kind("Log").id("ai.onnx", 6).late_types(LateTypes::kFloats).gradient({in(0)}).function("log", 1);
 const KindRegistration sqrt_kind = define_kind("Sqrt")
                                        .id("ai.onnx", 6)
                                        .late_types(LateTypes::kFloats)
                                        .gradient({out(0)})
-                                       .lower(to_ir("sqrt"));
+                                       .function("sqrt", 1);
 const KindRegistration tanh_kind = define_kind("Tanh")
                                        .id("ai.onnx", 6)
                                        .late_types(LateTypes::kFloats)
                                        .gradient({out(0)})
-                                       .lower(to_ir("tanh"));
+                                       .function("tanh", 1);
 const KindRegistration neg_kind =
-    define_kind("Neg").class_name("NegateOp").id("ai.onnx", 6).gradient().lower(to_ir("neg"));
+    define_kind("Neg").class_name("NegateOp").id("ai.onnx", 6).gradient().function("neg", 1);
 // relu_gradient is of floats alone.
 void relu_gradient(LowerCall& c) {
   ir::Value *y = c.forward_output(0), *dy = c.upstream(0);
@@ -50,34 +47,48 @@ void relu_gradient(LowerCall& c) {
 const KindRegistration relu_kind = define_kind("Relu")
                                        .id("ai.onnx", 6)
                                        .gradient({out(0)})
-                                       .lower(to_ir("relu"))
+                                       .function("relu", 1)
+                                       .in_place()
                                        .lower_gradient(relu_gradient);
 const KindRegistration gelu_kind = define_kind("Gelu")
                                        .graphcore()
                                        .late_types(LateTypes::kFloats)
                                        .gradient({in(0)})
-                                       .lower(to_ir("gelu", {{"approximate", std::string("tanh")}}));
-const KindRegistration geluerf_kind =
-    define_kind("GeluErf").graphcore().late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("gelu"));
-const KindRegistration swish_kind =
-    define_kind("Swish").graphcore().late_types(LateTypes::kFloats).gradient({in(0)}).lower(to_ir("silu"));
+                                       .function("gelu", 1, {{"approximate", std::string("tanh")}})
+                                       .in_place();
+const KindRegistration geluerf_kind = define_kind("GeluErf")
+                                          .graphcore()
+                                          .late_types(LateTypes::kFloats)
+                                          .gradient({in(0)})
+                                          .function("gelu", 1)
+                                          .in_place();
+const KindRegistration swish_kind = define_kind("Swish")
+                                        .graphcore()
+                                        .late_types(LateTypes::kFloats)
+                                        .gradient({in(0)})
+                                        .function("silu", 1)
+                                        .in_place();
 
 // nop without `in_place` is a copy.
-const KindRegistration identity_kind = define_kind("Identity").gradient().lower(to_ir("nop"));
-const KindRegistration detach_kind = define_kind("Detach").graphcore().lower(to_ir("detach"));
+const KindRegistration identity_kind = define_kind("Identity").gradient().function("nop", 1);
+const KindRegistration detach_kind = define_kind("Detach").graphcore().function("detach", 1);
 const KindRegistration detach_inplace_kind =
-    define_kind("DetachInplace").graphcore().views({0}).lower(to_ir("detach", {{"in_place", int64_t{0}}}));
+    define_kind("DetachInplace").graphcore().views({0}).function("detach", 1, {{"in_place", int64_t{0}}});
 
 const KindRegistration is_nan_kind =
-    define_kind("IsNaN").class_name("IsNaN").id("ai.onnx", 9).lower(to_ir("is_nan"));
+    define_kind("IsNaN").class_name("IsNaN").id("ai.onnx", 9).predicate("is_nan", 1);
 const KindRegistration is_inf_kind =
-    define_kind("IsInf").class_name("IsInf").id("ai.onnx", 10).lower([](LowerCall& c) {
-      ir::Value* x = c.input(0);
-      if (!is_floating_point(x->type().dtype))  // no integer is infinite
-        return c.set_output(0, c.build("not_equal", {x, x}));
-      const double infinity = std::numeric_limits<double>::infinity();
-      c.set_output(0, c.build("equal", {c.build("abs", {x}), c.scalar_like(x, infinity)}));
-    });
+    define_kind("IsInf")
+        .class_name("IsInf")
+        .id("ai.onnx", 10)
+        .elementwise(Elementwise::kBooleans, 1)
+        .lower([](LowerCall& c) {
+          ir::Value* x = c.input(0);
+          if (!is_floating_point(x->type().dtype))  // no integer is infinite
+            return c.set_output(0, c.build("not_equal", {x, x}));
+          const double infinity = std::numeric_limits<double>::infinity();
+          c.set_output(0, c.build("equal", {c.build("abs", {x}), c.scalar_like(x, infinity)}));
+        });
 
 // The gradient knows the result alone: it is the limit where the input is the limit or beyond.
 void clip_gradient(LowerCall& c) {
@@ -94,6 +105,7 @@ void clip_gradient(LowerCall& c) {
 const KindRegistration clip_kind =
     define_kind("Clip")
         .id("ai.onnx", 6)
+        .elementwise(Elementwise::kNumbers, 1)
         .gradient({out(0)})
         .lower([](LowerCall& c) {
           const double infinity = std::numeric_limits<double>::infinity();
@@ -103,17 +115,16 @@ const KindRegistration clip_kind =
         })
         .lower_gradient(clip_gradient);
 
-ir::Value* increment_mod(LowerCall& c) {
-  ir::Value* x = c.input(0);
-  ir::Value* next = c.build("add", {x, c.scalar_like(x, c.attributes().real("increment"))});
-  return c.build("remainder", {next, c.scalar_like(x, c.attributes().real("modulus"))});
-}
 const KindRegistration increment_mod_kind =
-    define_kind("IncrementMod").graphcore().lower([](LowerCall& c) { c.set_output(0, increment_mod(c)); });
-const KindRegistration increment_mod_inplace_kind =
-    define_kind("IncrementModInplace").graphcore().modifies({0}).lower([](LowerCall& c) {
-      c.overwrite(0, increment_mod(c));
-    });
+    define_kind("IncrementMod")
+        .graphcore()
+        .elementwise(Elementwise::kNumbers, 1)
+        .in_place()
+        .lower([](LowerCall& c) {
+          ir::Value* x = c.input(0);
+          ir::Value* next = c.build("add", {x, c.scalar_like(x, c.attributes().real("increment"))});
+          c.set_output(0, c.build("remainder", {next, c.scalar_like(x, c.attributes().real("modulus"))}));
+        });
 
 }  // namespace
 }  // namespace ipu::popxl

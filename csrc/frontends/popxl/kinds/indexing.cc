@@ -161,7 +161,8 @@ const KindRegistration one_hot_kind =
     define_kind("OneHot")
         .class_name("OnehotOp")
         .id("ai.onnx", 9)
-        .gradient_row({{2}, "OneHotGrad", {in(0)}})
+        .gradient_row(
+            {.arguments = {2}, .type = "OneHotGrad", .consumed = {in(0)}, .class_name = "OneHotGradOp"})
         .lower([](LowerCall& c) {
           const size_t rank = c.shape(0).size();
           const int64_t axis = axis_in(c.attributes().integer("axis", -1), rank + 1);
