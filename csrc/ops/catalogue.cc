@@ -168,6 +168,8 @@ std::string catalogue() {
       const Sources sources = sources_of(def->importers);
       if (!sources.aten.empty()) text += fmt::format("- imported from: {}\n", joined(sources.aten));
       if (!sources.onnx.empty()) text += fmt::format("- imported from ONNX: {}\n", joined(sources.onnx));
+      if (!sources.graphcore.empty())
+        text += fmt::format("- imported from ai.graphcore: {}\n", joined(sources.graphcore));
       for (const Importer& importer : def->importers) owned.insert(name_of(importer));
     }
   }
@@ -180,7 +182,8 @@ std::string catalogue() {
   if (!sources.onnx.empty())
     text += fmt::format("\n## Imported from ONNX as several operations\n\n{}\n", joined(sources.onnx));
   if (!sources.graphcore.empty())
-    text += fmt::format("\n## Imported from ai.graphcore\n\n{}\n", joined(sources.graphcore));
+    text += fmt::format("\n## Imported from ai.graphcore as several operations\n\n{}\n",
+                        joined(sources.graphcore));
   return text;
 }
 

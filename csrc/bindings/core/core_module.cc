@@ -20,6 +20,7 @@
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "ir/text/text.h"
+#include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/importers.h"
 #include "ops/verify.h"
 #include "python/error_attributes.h"
@@ -241,6 +242,13 @@ PYBIND11_MODULE(_native, m) {
   m.def(
       "system_ipus", [] { return target::attached_system().num_ipus; },
       "IPUs of the system that is attached to this process.");
+  m.def("graphcore_operators", [] {
+    py::list list;
+    for (const ops::GraphcoreOperator& op : ops::graphcore_operators())
+      list.append(
+          py::make_tuple(op.type, op.method, op.operands, op.results, op.gradient, op.parameters, op.doc));
+    return list;
+  });
   m.def("importers", [](const std::string& domain) {
     py::list list;
     for (const ops::Importer* importer : ops::all_importers())

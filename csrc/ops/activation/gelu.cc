@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/family.h"
+#include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/node_import_call.h"
 
 namespace ipu::ops {
@@ -47,6 +48,12 @@ const OpRegistration gelu =
                    [](AtenImportCall& c) {
                      c.set_result(0, c.op("gelu", {c.tensor("self")}, {{"approximate", form_of(c)}}));
                    })
+        .from_graphcore(
+            "Gelu",
+            [](NodeImportCall& c) {
+              c.set_result(0, c.op("gelu", {c.operand(0)}, {{"approximate", std::string("tanh")}}));
+            })
+        .from_graphcore("GeluErf", [](NodeImportCall& c) { c.set_result(0, c.op("gelu", {c.operand(0)})); })
         .samples(unary_samples())
         .samples(unary_samples(-3, 3, {{"approximate", std::string("tanh")}}));
 
@@ -84,6 +91,7 @@ const OpRegistration silu = define_op("silu", "activation")
                                   g.set(0, g.op("silu_gradient", {g.operand(0), g.upstream()}));
                                 })
                                 .from_aten({"silu"})
+                                .from_graphcore("Swish")
                                 .samples(unary_samples());
 
 const OpRegistration silu_gradient = activation_gradient_op(
@@ -142,6 +150,14 @@ const OpRegistration hardswish_gradient =
                              return select(x <= -3.0, Expr::constant(dy.dtype(), 0.0), between);
                            })
         .samples({{{f32({16}), f32({16})}, {}, -5, 5, {}}});
+
+struct GeluGraphcoreOperators {
+  GeluGraphcoreOperators() {
+    describe_graphcore_operator({"Gelu", "gelu", "x:F", "y=:F", "yes", "", "The tanh form of GELU."});
+    describe_graphcore_operator({"GeluErf", "geluerf", "x:F", "y=:F", "yes", "", "The exact form of GELU."});
+  }
+};
+const GeluGraphcoreOperators gelu_graphcore_operators;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -120,17 +120,31 @@ void import_normalize_image(NodeImportCall& call) {
 
 struct ArithmeticGraphcoreImporters {
   ArithmeticGraphcoreImporters() {
-    register_graphcore_importer("Fmod", import_fmod);
-    register_graphcore_importer("Remainder", import_remainder);
-    register_graphcore_importer("Round", import_round);
-    register_graphcore_importer("NearbyInt", import_nearby_int);
-    register_graphcore_importer("Scale", import_scale);
-    register_graphcore_importer("ScaledAdd", import_scaled_add);
-    register_graphcore_importer("IncrementMod", import_increment_mod);
-    register_graphcore_importer("NormalizeImage", import_normalize_image);
-    register_graphcore_importer("Atan2", node_importer_of("atan2", {}));
-    register_graphcore_importer("Expm1", node_importer_of("expm1", {}));
-    register_graphcore_importer("Log1p", node_importer_of("log1p", {}));
+    register_graphcore_importer({"Fmod", "fmod", "a:SHORT b:SHORT", "out~:SHORT", "yes", "",
+                                 "The remainder with the sign of the dividend; broadcast."},
+                                import_fmod);
+    register_graphcore_importer({"Remainder", "remainder", "a:SHORT b:SHORT", "out~:SHORT", "yes", "",
+                                 "The remainder with the sign of the divisor; broadcast."},
+                                import_remainder);
+    register_graphcore_importer(
+        {"Round", "round", "x:F", "y=:F", "zero", "", "The nearest whole number, halves away from zero."},
+        import_round);
+    register_graphcore_importer(
+        {"NearbyInt", "nearbyint", "x:F", "y=:F", "zero", "", "The nearest whole number, halves to even."},
+        import_nearby_int);
+    register_graphcore_importer({"Scale", "scale", "x:FLOAT", "y=:FLOAT", "yes", "scale:float", "scale * x."},
+                                import_scale);
+    register_graphcore_importer({"ScaledAdd", "scaledadd", "a:F b:F scale0?:F scale1?:F", "y=:F", "yes",
+                                 "scale0:float=1.0, scale1:float=1.0", "scale0 * T0 + scale1 * T1."},
+                                import_scaled_add);
+    register_graphcore_importer({"IncrementMod", "incrementmod", "x:I+F", "y=:I+F", "none",
+                                 "increment:float, modulus:float", "(x + increment) mod modulus."},
+                                import_increment_mod);
+    register_graphcore_importer(
+        {"NormalizeImage", "normalize_image", "image:UINT8+F offsets:F scales:F", "y:F", "none",
+         "scale:float=1.0",
+         "[image, offsets, scales]: channels-last images normalised, with a fourth channel of zeros."},
+        import_normalize_image);
   }
 };
 const ArithmeticGraphcoreImporters arithmetic_graphcore_importers;

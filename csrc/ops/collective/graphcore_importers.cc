@@ -52,9 +52,16 @@ void import_all_gather(NodeImportCall& call) {
 
 struct CollectiveGraphcoreImporters {
   CollectiveGraphcoreImporters() {
-    register_graphcore_importer("ReplicatedAllReduce", import_all_reduce);
-    register_graphcore_importer("ReplicatedReduceScatter", import_reduce_scatter);
-    register_graphcore_importer("ReplicatedAllGather", import_all_gather);
+    register_graphcore_importer({"ReplicatedAllReduce", "replicatedallreduce", "x:X", "y=:X", "yes",
+                                 "collectiveOperator:operator=None, commGroup:comm group=None",
+                                 "The reduction over all replicas of a group, on each."},
+                                import_all_reduce);
+    register_graphcore_importer({"ReplicatedReduceScatter", "replicatedreducescatter", "x:X", "y:X", "yes",
+                                 "collectiveOperator:operator=None, commGroup:comm group=None",
+                                 "This replica's shard of the reduction over a group."},
+                                import_reduce_scatter);
+    register_graphcore_importer(
+        {"ReplicatedAllGather", "", "x:X", "y:X", "yes", "commGroup:comm group=None", ""}, import_all_gather);
   }
 };
 const CollectiveGraphcoreImporters collective_graphcore_importers;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/structure.h"
+#include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
@@ -380,7 +381,11 @@ struct SubgraphImporters {
     register_onnx_importer("If", {6}, import_if);
     register_onnx_importer("Loop", {6}, import_loop);
     register_onnx_importer("Scan", {9}, import_scan);
-    register_importer({"ai.graphcore", "Call", {1, 1}, NodeImporter(import_call)});
+    register_graphcore_importer(
+        {"Call", "call", "inputs*0:CALL", "outputs*0:CALL", "yes",
+         "num_outputs:count, callee:graph, debugName:debug=''",
+         "Runs the graph of a child builder once; args are all its inputs in the order of their declaration."},
+        import_call);
   }
 };
 const SubgraphImporters subgraph_importers;

@@ -40,15 +40,22 @@ void import_float8_cast(NodeImportCall& call, const char* kind, const char* fall
 
 struct ConversionGraphcoreImporters {
   ConversionGraphcoreImporters() {
-    register_graphcore_importer("Nop", node_importer_of("nop", {}));
-    register_graphcore_importer("Detach", node_importer_of("detach", {}));
-    register_graphcore_importer("TensorRemap", import_tensor_remap);
-    register_graphcore_importer("Pow2ScaleThenCast", [](NodeImportCall& call) {
-      import_float8_cast(call, "to_float8", "FLOAT8_143");
-    });
-    register_graphcore_importer("CastThenPow2Scale", [](NodeImportCall& call) {
-      import_float8_cast(call, "from_float8", "FLOAT16");
-    });
+    register_graphcore_importer(
+        {"Nop", "nop", "x:NB", "y=:NB", "yes", "", "The input; nothing is optimised across it."},
+        node_importer_of("nop", {}));
+    register_graphcore_importer(
+        {"Detach", "detach", "x:NB", "y=:NB", "none", "", "The input; no gradient passes."},
+        node_importer_of("detach", {}));
+    register_graphcore_importer({"TensorRemap", "tensorremap", "x:X reference?:X", "y=:X", "yes",
+                                 "remap_type:remap type=0, debugPrefix:debug=''",
+                                 "The input on tiles of its own, or on those of a second tensor."},
+                                import_tensor_remap);
+    register_graphcore_importer(
+        {"Pow2ScaleThenCast", "", "x:FLOAT16 log2Scale:INT8", "y:F8", "none", "to:string", ""},
+        [](NodeImportCall& call) { import_float8_cast(call, "to_float8", "FLOAT8_143"); });
+    register_graphcore_importer(
+        {"CastThenPow2Scale", "", "x:F8 log2Scale:INT8", "y:F", "none", "to:string", ""},
+        [](NodeImportCall& call) { import_float8_cast(call, "from_float8", "FLOAT16"); });
   }
 };
 const ConversionGraphcoreImporters conversion_graphcore_importers;

@@ -136,7 +136,15 @@ void import_multi_conv(NodeImportCall& call) {
 }
 
 struct ConvolutionGraphcoreImporters {
-  ConvolutionGraphcoreImporters() { register_graphcore_importer("MultiConv", import_multi_conv); }
+  ConvolutionGraphcoreImporters() {
+    register_graphcore_importer(
+        {"MultiConv", "multiconv", "inputs*2:F", "outputs*1:F", "yes",
+         "args:id lists, dilations:int lists=[], inDilations:int lists=[], pads:int lists=[], outPads:int lists=[], "
+         "strides:int lists=[], availableMemoryProportions:floats=[], partialsTypes:strings=[], "
+         "planType:string(parallel|serial)=None, perConvReservedTiles:int=None, cycleBackOff:float=None, enableConvDithering:ints=[]",
+         "Several convolutions in one node; each list is empty or has one entry for each."},
+        import_multi_conv);
+  }
 };
 const ConvolutionGraphcoreImporters convolution_graphcore_importers;
 

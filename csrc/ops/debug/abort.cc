@@ -28,7 +28,12 @@ const OpRegistration abort_op =
             {{{ir::Type{DType::kI32, {2, 3}}}, {}, 0, 0, {}}, {{ir::Type{DType::kI32, {}}}, {}, 0, 0, {}}});
 
 struct AbortRegistrations {
-  AbortRegistrations() { register_graphcore_importer("Abort", import_abort); }
+  AbortRegistrations() {
+    register_graphcore_importer(
+        {"Abort", "abort", "x?:NB", "", "none", "args:ids=[]",
+         "Ends the run with an error; with an input, when one of its elements is not zero."},
+        import_abort);
+  }
 };
 const AbortRegistrations abort_registrations;
 

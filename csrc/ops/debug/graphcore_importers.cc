@@ -44,7 +44,15 @@ void import_print_tensor(NodeImportCall& call) {
 }
 
 struct DebugGraphcoreImporters {
-  DebugGraphcoreImporters() { register_graphcore_importer("PrintTensor", import_print_tensor); }
+  DebugGraphcoreImporters() {
+    register_graphcore_importer(
+        {"PrintTensor", "printtensor", "x:NB", "y=:NB", "yes",
+         "print_gradient:flag=1, debugContext:debug='', title:string='', summariseThreshold:int=1000, "
+         "edgeItems:int=3, maxLineWidth:int=75, digits:int=8, floatFormat:int([0-3])=0, "
+         "separator:string(.)=' ', openBracket:string(.)='[', closeBracket:string(.)=']'",
+         "The input, which is printed on stderr each time."},
+        import_print_tensor);
+  }
 };
 const DebugGraphcoreImporters debug_graphcore_importers;
 

@@ -2,12 +2,53 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
 #include "ops/definition/importers.h"
+#include "ops/definition/op_def.h"
 
 namespace ipu::ops {
 
-void register_graphcore_importer(std::string type, NodeImporter importer) {
-  register_importer({kGraphcore, std::move(type), {1, 1}, std::move(importer)});
+namespace {
+
+std::vector<GraphcoreOperator>& described() {
+  static std::vector<GraphcoreOperator> operators;
+  return operators;
+}
+
+bool is_function_of_floats(const OpDef& def) {
+  return def.has(kElementwise) && std::ranges::all_of(def.operands, [](const OperandDef& operand) {
+           return operand.dtypes == kAnyFloat;
+         });
+}
+
+GraphcoreOperator described_by(const OpDef& def, const std::string& type) {
+  GraphcoreOperator op{type, type, "", def.results.at(0) + "~:F", "yes", "", def.doc};
+  std::ranges::transform(type, op.method.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  for (const OperandDef& operand : def.operands)
+    op.operands += fmt::format("{}{}:F", op.operands.empty() ? "" : " ", operand.name);
+  return op;
+}
+
+}  // namespace
+
+void register_graphcore_importer(GraphcoreOperator op, NodeImporter importer) {
+  register_importer({kGraphcore, op.type, {1, 1}, std::move(importer)});
+  describe_graphcore_operator(std::move(op));
+}
+
+void describe_graphcore_operator(GraphcoreOperator op) { described().push_back(std::move(op)); }
+
+std::vector<GraphcoreOperator> graphcore_operators() {
+  std::vector<GraphcoreOperator> operators = described();
+  for (const OpDef* def : all_ops())
+    for (const Importer& importer : def->importers)
+      if (importer.domain == kGraphcore && importer.is_by_name && is_function_of_floats(*def))
+        operators.push_back(described_by(*def, importer.type));
+  std::ranges::sort(operators, {}, [](const GraphcoreOperator& op) { return std::tie(op.method, op.type); });
+  return operators;
 }
 
 void node_shape_error(NodeImportCall& call, const std::string& what) {

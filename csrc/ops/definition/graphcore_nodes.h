@@ -11,10 +11,25 @@
 
 namespace ipu::ops {
 
-inline constexpr const char* kGraphcore = "ai.graphcore";
-
-// For version 1 of the domain, the only one.
-void register_graphcore_importer(std::string type, NodeImporter importer);
+// What programs of PopART are told of an operator, of version 1, the only one.
+struct GraphcoreOperator {
+  std::string type;
+  std::string method;  // of a builder, which makes a node; "": none does
+  // "x:X into?:X+F8": names and element types that PopART declares, as popart/_impl/operators/graphcore.py calls them. x? may be left
+  // out; x*2 are two or more. A result y= has the type of operand 0; y~ has its element type, and the sizes to which all operands
+  // broadcast; the method does not return y!.
+  std::string operands, results;
+  std::string gradient;  // "yes", "zero", "none" (nothing before it is trained through it) or "error"
+  // "axes:ints, mode:string(DCR|CRD), axis:int=0" of the method; kinds are in popart/_impl/builder/methods.py, and their values in
+  // popart/_impl/operators/graphcore.py unless they are said here.
+  std::string parameters;
+  std::string doc;
+};
+void register_graphcore_importer(GraphcoreOperator op, NodeImporter importer);
+// One whose importer stands elsewhere, or a second method for it.
+void describe_graphcore_operator(GraphcoreOperator op);
+// Sorted by method, with functions of floats that definitions import by name (OpDefBuilder::from_graphcore).
+std::vector<GraphcoreOperator> graphcore_operators();
 
 // Throw Error(kTypeMismatch): "<key>: <operator> <what>."
 [[noreturn]] void node_shape_error(NodeImportCall& call, const std::string& what);

@@ -1,6 +1,6 @@
 // The registry of importers: what operators of front ends become, by domain, type and the versions of the
 // domain in which the operator means that. Importers stand in the definition of the op they lead to
-// (OpDefBuilder::from_aten, from_onnx); those that lead to several ops register themselves here.
+// (OpDefBuilder::from_aten, from_onnx, from_graphcore); those that lead to several ops register themselves here.
 #pragma once
 
 #include <functional>
@@ -34,10 +34,12 @@ struct Importer {
   std::string type;       // "add.Tensor", "Gemm"
   VersionRange versions;  // torch has none: {0, 0}
   std::variant<AtenImporter, NodeImporter> import;
+  bool is_by_name = false;  // node_importer_of: the operator takes what the op takes
 };
 
 inline constexpr const char* kAten = "aten";
 inline constexpr const char* kOnnx = "ai.onnx";
+inline constexpr const char* kGraphcore = "ai.graphcore";
 
 std::string_view canonical_domain(std::string_view domain);  // "" is what ONNX calls "ai.onnx" in files
 

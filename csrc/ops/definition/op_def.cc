@@ -336,6 +336,15 @@ OpDefBuilder& OpDefBuilder::from_onnx(std::string type, VersionRange versions, N
   def_.importers.push_back({kOnnx, std::move(type), versions, std::move(importer)});
   return *this;
 }
+OpDefBuilder& OpDefBuilder::from_graphcore(std::string type, std::map<std::string, std::string> rename) {
+  from_graphcore(std::move(type), node_importer_of(def_.name, std::move(rename)));
+  def_.importers.back().is_by_name = true;
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::from_graphcore(std::string type, NodeImporter importer) {
+  def_.importers.push_back({kGraphcore, std::move(type), {1, 1}, std::move(importer)});
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::samples(std::vector<Sample> list) {
   for (Sample& sample : list) def_.samples.push_back(std::move(sample));
   return *this;

@@ -233,6 +233,9 @@ class OpDefBuilder {
   OpDefBuilder& from_onnx(std::string type, VersionRange versions,
                           std::map<std::string, std::string> rename = {});
   OpDefBuilder& from_onnx(std::string type, VersionRange versions, NodeImporter importer);
+  // Likewise an operator of ai.graphcore, PopART's own domain, of version 1, the only one.
+  OpDefBuilder& from_graphcore(std::string type, std::map<std::string, std::string> rename = {});
+  OpDefBuilder& from_graphcore(std::string type, NodeImporter importer);
   OpDefBuilder& samples(std::vector<Sample> list);
 
   OpDef take() { return std::move(def_); }

@@ -175,12 +175,28 @@ void import_bucketize(NodeImportCall& call) {
 
 struct IndexingGraphcoreImporters {
   IndexingGraphcoreImporters() {
-    register_graphcore_importer("DynamicSlice", import_dynamic_slice);
-    register_graphcore_importer("DynamicUpdate", import_dynamic_update);
-    register_graphcore_importer("DynamicAdd", import_dynamic_add);
-    register_graphcore_importer("DynamicZero", import_dynamic_zero);
-    register_graphcore_importer("GroupedGather", import_grouped_gather);
-    register_graphcore_importer("Bucketize", import_bucketize);
+    register_graphcore_importer(
+        {"DynamicSlice", "dynamicslice", "x:X+F8 offset:WHOLE into?:X+F8", "y:X+F8", "yes",
+         "axes:ints, sizes:ints, noOverlap:flag=0", "[x, offset]: the part of x at the offset."},
+        import_dynamic_slice);
+    register_graphcore_importer(
+        {"DynamicUpdate", "dynamicupdate", "x:X offset:WHOLE slice:X", "y=:X", "yes",
+         "axes:ints, sizes:ints, noOverlap:flag=0", "[x, offset, s]: x with s at the offset."},
+        import_dynamic_update);
+    register_graphcore_importer({"DynamicAdd", "dynamicadd", "x:X offset:WHOLE slice:X", "y=:X", "yes",
+                                 "axes:ints, sizes:ints", "[x, offset, s]: x with s added at the offset."},
+                                import_dynamic_add);
+    register_graphcore_importer({"DynamicZero", "dynamiczero", "x:X offset:WHOLE", "y=:X", "yes",
+                                 "axes:ints, sizes:ints", "[x, offset]: x with zeros at the offset."},
+                                import_dynamic_zero);
+    register_graphcore_importer(
+        {"GroupedGather", "groupedgather", "data:NB+F8 indices:INDEX", "out:NB+F8", "yes",
+         "axis:int=0, group_size:int=1", "[data, indices]: Gather in each group of the first dimension."},
+        import_grouped_gather);
+    register_graphcore_importer(
+        {"Bucketize", "bucketize", "x:I+F boundaries:I+F", "out:INT32", "none", "right:flag=0",
+         "INT32 places of the elements of x between ascending boundaries."},
+        import_bucketize);
   }
 };
 const IndexingGraphcoreImporters indexing_graphcore_importers;

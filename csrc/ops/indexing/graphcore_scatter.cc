@@ -216,7 +216,18 @@ void import_scatter_reduce(NodeImportCall& call) {
 }
 
 struct GraphcoreScatterRegistrations {
-  GraphcoreScatterRegistrations() { register_graphcore_importer("ScatterReduce", import_scatter_reduce); }
+  GraphcoreScatterRegistrations() {
+    register_graphcore_importer(
+        {"ScatterReduce", "groupedscatterreduce", "src:F+WHOLE index:WHOLE initial?:F+WHOLE", "y:F+WHOLE",
+         "yes",
+         "axis_size:int, axis:int=-1, reduction:scatter reduction=Sum, group_size:int=1, enable_index_broadcast:flag=1",
+         "[source, index] and initial values: scatters in each group of the first dimension."},
+        import_scatter_reduce);
+    describe_graphcore_operator(
+        {"ScatterReduce", "scatterreduce", "src:F+WHOLE index:WHOLE initial?:F+WHOLE", "y:F+WHOLE", "yes",
+         "axis_size:int, axis:int=-1, reduction:scatter reduction=Sum, enable_index_broadcast:flag=1",
+         "[source, index] and initial values: out[index[i]] op= source[i] along an axis."});
+  }
 };
 const GraphcoreScatterRegistrations graphcore_scatter_registrations;
 

@@ -154,8 +154,17 @@ void import_packed_data_block(NodeImportCall& call) {
 
 struct GraphcoreSequencesRegistrations {
   GraphcoreSequencesRegistrations() {
-    register_graphcore_importer("SequenceSlice", import_sequence_slice);
-    register_graphcore_importer("PackedDataBlock", import_packed_data_block);
+    register_graphcore_importer(
+        {"SequenceSlice", "sequenceslice",
+         "source:X destination:X n:UINT32 sourceOffset:UINT32 destOffset:UINT32", "y:X", "none",
+         "zeroUnused:flag=0",
+         "[source, destination, lengths, source offsets, destination offsets]: copies rows."},
+        import_sequence_slice);
+    register_graphcore_importer(
+        {"PackedDataBlock", "packedDataBlock", "inputs*3:X", "y:X", "none",
+         "maxSequenceLengths:ints, resultSize:int, callbackBatchSize:int, callback:graph, debugName:debug=''",
+         "Runs the graph of a child builder on sequences that are stored back to back."},
+        import_packed_data_block);
   }
 };
 const GraphcoreSequencesRegistrations graphcore_sequences_registrations;

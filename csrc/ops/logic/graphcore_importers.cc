@@ -22,15 +22,22 @@ void import_pair(NodeImportCall& call, const char* kind, bool negates) {
 
 struct LogicGraphcoreImporters {
   LogicGraphcoreImporters() {
-    for (const auto& [type, kind] :
-         {std::pair{"BitwiseAnd", "bitwise_and"}, {"BitwiseOr", "bitwise_or"}, {"BitwiseXor", "bitwise_xor"}})
-      register_graphcore_importer(type, [kind = kind](NodeImportCall& c) { import_pair(c, kind, false); });
-    register_graphcore_importer("BitwiseXnor",
-                                [](NodeImportCall& c) { import_pair(c, "bitwise_xor", true); });
-    register_graphcore_importer("BitwiseNot", [](NodeImportCall& call) {
-      require_bits(call, 0);
-      call.set_result(0, call.op("bitwise_not", {call.operand(0)}));
-    });
+    const auto pair = [](const std::string& type, const char* word, const char* kind, bool negates) {
+      register_graphcore_importer(
+          {type, fmt::format("bitwise{}", word), "a:I b:I", "out~:I", "error", "args:ids=[]",
+           fmt::format("Bitwise {} of two integers; broadcast.", word)},
+          [=](NodeImportCall& call) { import_pair(call, kind, negates); });
+    };
+    pair("BitwiseAnd", "and", "bitwise_and", false);
+    pair("BitwiseOr", "or", "bitwise_or", false);
+    pair("BitwiseXor", "xor", "bitwise_xor", false);
+    pair("BitwiseXnor", "xnor", "bitwise_xor", true);
+    register_graphcore_importer(
+        {"BitwiseNot", "bitwisenot", "x:I", "out=:I", "error", "args:ids=[]", "Every bit turned over."},
+        [](NodeImportCall& call) {
+          require_bits(call, 0);
+          call.set_result(0, call.op("bitwise_not", {call.operand(0)}));
+        });
   }
 };
 const LogicGraphcoreImporters logic_graphcore_importers;

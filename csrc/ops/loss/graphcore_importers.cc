@@ -203,11 +203,30 @@ void import_ctc_decoder(NodeImportCall& call) {
 
 struct LossGraphcoreImporters {
   LossGraphcoreImporters() {
-    register_graphcore_importer("IdentityLoss", import_identity_loss);
-    register_graphcore_importer("L1", import_l1);
-    register_graphcore_importer("Nll", import_nll);
-    register_graphcore_importer("Ctc", import_ctc);
-    register_graphcore_importer("CtcBeamSearchDecoder", import_ctc_decoder);
+    register_graphcore_importer(
+        {"IdentityLoss", "identityloss", "x:NB", "loss:NB", "yes", "reduction:reduction=Mean",
+         "The sum or mean of all elements, or the input itself."},
+        import_identity_loss);
+    register_graphcore_importer(
+        {"L1", "l1loss", "x:F+I", "loss:F+I", "yes", "lambda:float, reduction:reduction=Mean",
+         "lambda * |x|, summed or averaged."},
+        import_l1);
+    register_graphcore_importer(
+        {"Nll", "nllloss", "probabilities:F labels:I", "loss:F", "yes",
+         "reduction:reduction=Mean, ignoreIndex:int=None, inputIsLogProbability:bool=False",
+         "[probabilities, labels]: -log of the probability of each label."},
+        import_nll);
+    register_graphcore_importer(
+        {"Ctc", "ctcloss", "logProbs:F targets:I inputLengths:I targetLengths:I", "loss:F gradient!:F", "yes",
+         "reduction:reduction=Mean, blank:int=0, outDataType:string(FLOAT|FLOAT16|UNDEFINED)='UNDEFINED', zeroInfinity:bool=False",
+         "Loss of connectionist temporal classification of [T, N, C] log probabilities."},
+        import_ctc);
+    register_graphcore_importer(
+        {"CtcBeamSearchDecoder", "ctcbeamsearchdecoder", "logProbs:F lengths:UINT32",
+         "probabilities:F labelLengths:UINT32 labels:UINT32", "none",
+         "blank:int=0, beam_width:int=100, top_paths:int=1, debug_context:debug=''",
+         "Probabilities [N, P], lengths [N, P] and labels [N, P, T] of the likeliest paths."},
+        import_ctc_decoder);
   }
 };
 const LossGraphcoreImporters loss_graphcore_importers;

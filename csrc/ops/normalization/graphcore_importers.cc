@@ -83,8 +83,17 @@ void import_group_norm(NodeImportCall& call) {
 
 struct NormalizationGraphcoreImporters {
   NormalizationGraphcoreImporters() {
-    register_graphcore_importer("BatchNormalization", import_batch_norm);
-    register_graphcore_importer("GroupNormalization", import_group_norm);
+    register_graphcore_importer(
+        {"BatchNormalization", "batchnormalization", "x:F scale:F bias:F mean:F var:F",
+         "y:F mean?:F var?:F saved_mean?:F saved_var?:F", "yes",
+         "num_outputs:count, epsilon:float=1e-5, momentum:float=0.9",
+         "BatchNormalization whose running variance takes the unbiased variance of the batch."},
+        import_batch_norm);
+    register_graphcore_importer(
+        {"GroupNormalization", "groupnormalization", "x:F scale:F bias:F", "y:F mean:F inverseDeviation:F",
+         "yes", "num_groups:int, epsilon:float=1e-5",
+         "[x, scale, bias]: y like x, and mean and inverse standard deviation [N * groups]."},
+        import_group_norm);
   }
 };
 const NormalizationGraphcoreImporters normalization_graphcore_importers;

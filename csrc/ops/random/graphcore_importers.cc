@@ -30,7 +30,11 @@ void import_shaped_dropout(NodeImportCall& call) {
 }
 
 struct RandomGraphcoreImporters {
-  RandomGraphcoreImporters() { register_graphcore_importer("ShapedDropout", import_shaped_dropout); }
+  RandomGraphcoreImporters() {
+    register_graphcore_importer({"ShapedDropout", "shapeddropout", "x:F", "y=:F", "yes",
+                                 "shape:ints, ratio:float=0.5", "Dropout with a mask that is broadcast."},
+                                import_shaped_dropout);
+  }
 };
 const RandomGraphcoreImporters random_graphcore_importers;
 

@@ -88,7 +88,13 @@ void import_lstm(NodeImportCall& call) {
 }
 
 struct RecurrentGraphcoreImporters {
-  RecurrentGraphcoreImporters() { register_graphcore_importer("LSTM", import_lstm); }
+  RecurrentGraphcoreImporters() {
+    register_graphcore_importer(
+        {"LSTM", "lstm", "x:F weights:F bias?:F initialState?:F seqLengths?:INT32", "y:F cell:F", "yes",
+         "outputFullSequence:flag=1",
+         "[x, weights, bias, state, lengths]: outputs [T, B, H] (or the last) and the cell state [B, H]."},
+        import_lstm);
+  }
 };
 const RecurrentGraphcoreImporters recurrent_graphcore_importers;
 

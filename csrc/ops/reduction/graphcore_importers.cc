@@ -57,7 +57,11 @@ void import_median(NodeImportCall& call) {
 }
 
 struct ReductionGraphcoreImporters {
-  ReductionGraphcoreImporters() { register_graphcore_importer("ReduceMedian", import_median); }
+  ReductionGraphcoreImporters() {
+    register_graphcore_importer({"ReduceMedian", "reducemedian", "x:A", "values:A indices:INT32", "yes",
+                                 "axes:ints=None, keepdims:flag=1", "Medians and where they were."},
+                                import_median);
+  }
 };
 const ReductionGraphcoreImporters reduction_graphcore_importers;
 

@@ -159,12 +159,26 @@ void import_init(NodeImportCall& call) {
 
 struct ShapeGraphcoreImporters {
   ShapeGraphcoreImporters() {
-    register_graphcore_importer("Reshape", import_reshape);
-    register_graphcore_importer("Reverse", import_reverse);
-    register_graphcore_importer("Slice", import_slice);
-    register_graphcore_importer("Subsample", import_subsample);
-    register_graphcore_importer("DepthToSpace", import_depth_to_space);
-    register_graphcore_importer("Init", import_init);
+    register_graphcore_importer({"Reshape", "reshape", "x:NB+F8", "y:NB+F8", "yes", "args:id, shape:ints",
+                                 "The same elements in another shape; -1 once, 0 copies."},
+                                import_reshape);
+    register_graphcore_importer({"Reverse", "reverse", "x:NB", "y=:NB", "yes", "dimensions:ints",
+                                 "The elements in reverse order along these dimensions."},
+                                import_reverse);
+    register_graphcore_importer(
+        {"Slice", "slice", "x:NB+F8", "y:NB+F8", "yes", "ends:ints, starts:ints, axes:ints", "A part of x."},
+        import_slice);
+    register_graphcore_importer({"Subsample", "subsample", "x:F+F8", "y:F+F8", "yes", "strides:ints",
+                                 "Every stride-th element of each dimension."},
+                                import_subsample);
+    register_graphcore_importer(
+        {"DepthToSpace", "depthtospace", "x:NB", "y:NB", "yes", "blocksize:int, mode:string(DCR|CRD)",
+         "Channels [N, C, H, W] into blocks of pixels."},
+        import_depth_to_space);
+    register_graphcore_importer({"Init", "init", "", "y:X", "yes",
+                                 "shape:ints, data_type:data type, init_type:init type, batch_axis:int=-1",
+                                 "A new tensor of zeros, or whose values nobody has set."},
+                                import_init);
   }
 };
 const ShapeGraphcoreImporters shape_graphcore_importers;

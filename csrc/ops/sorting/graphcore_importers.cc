@@ -14,7 +14,12 @@ void import_sort(NodeImportCall& call) {
 }
 
 struct SortingGraphcoreImporters {
-  SortingGraphcoreImporters() { register_graphcore_importer("Sort", import_sort); }
+  SortingGraphcoreImporters() {
+    register_graphcore_importer(
+        {"Sort", "sort", "x:N", "values:N indices:INT32", "none",
+         "axis:int=-1, descending:flag=0, stable:flag=0", "Values in order and where they were."},
+        import_sort);
+  }
 };
 const SortingGraphcoreImporters sorting_graphcore_importers;
 

@@ -113,8 +113,14 @@ void import_weighting(NodeImportCall& call) {
 
 struct SplineGraphcoreImporters {
   SplineGraphcoreImporters() {
-    register_graphcore_importer("SplineBasis", import_basis);
-    register_graphcore_importer("SplineWeighting", import_weighting);
+    register_graphcore_importer(
+        {"SplineBasis", "splinebasis", "pseudo:F kernelSize:INT32 isOpenSpline:UINT8", "basis:F index:INT32",
+         "none", "degree:int([1-3])", "[pseudo, kernel sizes, open]: basis values and indices [E, S]."},
+        import_basis);
+    register_graphcore_importer(
+        {"SplineWeighting", "splineweighting", "input:F weight:F basis:F index:INT32", "y:F", "none", "",
+         "[input, weight, basis, indices]: features weighted by bases."},
+        import_weighting);
   }
 };
 const SplineGraphcoreImporters spline_graphcore_importers;

@@ -20,6 +20,7 @@ const OpRegistration expm1 = unary_op("expm1", kFamily, "exp(x) - 1, exact near 
                                    return g.mul(dy, g.add_scalar(g.result(), 1.0));
                                  }))
                                  .from_aten({"expm1"})
+                                 .from_graphcore("Expm1")
                                  .samples(unary_samples());
 
 const OpRegistration log =
@@ -34,6 +35,7 @@ const OpRegistration log1p = unary_op("log1p", kFamily, "log(1 + x), exact near 
                                    return g.div(dy, g.add_scalar(g.operand(0), 1.0));
                                  }))
                                  .from_aten({"log1p"})
+                                 .from_graphcore("Log1p")
                                  .samples(unary_samples(-0.9, 4.0));
 
 const OpRegistration log2 = unary_op("log2", kFamily, "The logarithm to base 2.", Func::kLog2, kAnyFloat)

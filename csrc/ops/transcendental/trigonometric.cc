@@ -63,10 +63,10 @@ const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Fu
                                 .samples(unary_samples());
 
 const OpRegistration atan2 = define_op("atan2", kFamily)
-                                 .doc("The angle of the point (x, y), in (-pi, pi].")
+                                 .doc("The angle of the points (x, y) of [y, x], in (-pi, pi]; broadcast.")
                                  .operand("y", kAnyFloat)
                                  .operand("x", kAnyFloat)
-                                 .result("angle")
+                                 .result("out")
                                  .elementwise([](std::span<const Expr> in, const Attributes&) {
                                    return binary(Func::kAtan2, in[0], in[1]);
                                  })
@@ -81,6 +81,7 @@ const OpRegistration atan2 = define_op("atan2", kFamily)
                                    if (g.needs(1)) g.set_reduced(1, g.neg(g.mul(scaled, y)));
                                  })
                                  .from_aten({"atan2"}, import_binary("atan2"))
+                                 .from_graphcore("Atan2")
                                  .samples(binary_samples());
 
 }  // namespace

@@ -23,7 +23,12 @@ void import_copy(NodeImportCall& call) {
 }
 
 struct UpdateGraphcoreImporters {
-  UpdateGraphcoreImporters() { register_graphcore_importer("CopyVarUpdate", import_copy); }
+  UpdateGraphcoreImporters() {
+    register_graphcore_importer(
+        {"CopyVarUpdate", "copyvarupdate", "variable:I+F value:I+F", "out=:I+F", "none", "",
+         "Assigns a value to a variable, and returns the variable as it is then."},
+        import_copy);
+  }
 };
 const UpdateGraphcoreImporters update_graphcore_importers;
 

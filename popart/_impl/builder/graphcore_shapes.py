@@ -11,6 +11,7 @@ import onnx
 from popart._impl.builder import protos
 from popart._impl.builder.graph_view import GraphView
 from popart._impl.enums import DataType
+from popart._impl.operators.rows import ROWS
 
 T = protos.Tensor
 Result = list[tuple[int, Sequence[int]]]
@@ -212,12 +213,7 @@ def _init(op: View) -> Result:
 
 
 RULES: dict[str, Callable[[View], Result]] = {
-    **dict.fromkeys(
-        "BitwiseNot CopyVarUpdate Detach DynamicAdd DynamicUpdate DynamicZero Expm1 Log1p Gelu GeluErf IncrementMod NearbyInt Round Nop "
-        "PrintTensor ReplicatedAllReduce Reverse Scale ScaledAdd ShapedDropout Swish TensorRemap".split(),
-        _same,
-    ),
-    **dict.fromkeys("Atan2 BitwiseAnd BitwiseOr BitwiseXor BitwiseXnor Fmod Remainder".split(), _broadcast),
+    **{row.type: {"=": _same, "~": _broadcast}[r.mark] for row in ROWS for r in row.results if r.mark in ("=", "~")},
     **dict.fromkeys(("IdentityLoss", "L1", "Nll"), _loss),
     "BatchNormalization": _batch_norm,
     "Bucketize": lambda op: [(T.INT32, op.sizes())],

@@ -25,6 +25,7 @@ from popart._impl.builder.operation import Operation
 from popart._impl.exceptions import popart_exception
 from popart._impl.enums import CollectiveOperator, DataType, InitType, ReductionType, ScatterReduction, TensorRemapType
 from popart._impl.groups import CommGroup
+from popart._impl.operators.rows import ATTRIBUTES
 
 if TYPE_CHECKING:
     from popart._impl.builder.core import _BuilderCore
@@ -89,6 +90,7 @@ KINDS = {
     "id lists": Kind(sequence(sequence(text)), None, "List[List[str]]"),
     "count": Kind(integer, None, "int"),
     "int": Kind(integer, _KINDS.INT, "int"),
+    "flag": Kind(integer, _KINDS.INT, "int"),
     "bool": Kind(lambda value: integer(value) != 0, _KINDS.INT, "bool", int),
     "float": Kind(number, _KINDS.FLOAT, "float"),
     "string": Kind(text, _KINDS.STRING, "str"),
@@ -111,7 +113,6 @@ KINDS = {
     "comm group": Kind(_group, _KINDS.INTS, "CommGroup"),
     "debug": Kind(debug_name, None, "DebugContext"),
 }
-_PRIVATE = {"operator": "__collectiveOperator", "comm group": "__collectiveCommGroup"}
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Method:
                 continue
             if parameter.kind == "graph":
                 value = body_of(core, value, self.type)
-            name = _PRIVATE.get(parameter.kind, parameter.name)
+            name = ATTRIBUTES.get(parameter.kind, parameter.name)
             made.append(protos.attribute(name, kind.attribute, kind.written(value)))
         return made
 

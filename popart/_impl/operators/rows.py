@@ -1,0 +1,71 @@
+"""The native table of ai.graphcore's operators (csrc/ops/definition/graphcore_nodes.h): a row for each method of a builder."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ipu_core import _native
+
+ANY_NUMBER = 2**31 - 1
+# Attributes that are not called as the parameter, by its kind.
+ATTRIBUTES = {"operator": "__collectiveOperator", "comm group": "__collectiveCommGroup"}
+_PARAMETER = re.compile(r"(\w+):([\w ]+)(?:\((.*)\))?(?:=(.*))?")
+_TENSOR = re.compile(r"(\w+)(\W?)(\d*):(.*)")
+
+
+class Parameter(NamedTuple):
+    """A parameter of a method as it is written: a kind of builder/methods.py, a regular expression of its values, and its default."""
+
+    name: str
+    kind: str
+    values: str | None
+    default: str | None
+
+    @property
+    def attribute(self) -> str:
+        return ATTRIBUTES.get(self.kind, self.name)
+
+
+class Tensor(NamedTuple):
+    """An operand or a result; `mark` says how often it is there, or what its type is."""
+
+    name: str
+    mark: str
+    least: int
+    most: int
+    types: str
+
+
+def _tensor(text: str) -> Tensor:
+    name, mark, least, types = _TENSOR.fullmatch(text).groups()  # type: ignore[union-attr]
+    counts = {"?": (0, 1), "*": (int(least or 0), ANY_NUMBER)}.get(mark, (1, 1))
+    return Tensor(name, mark, *counts, types)
+
+
+class Row(NamedTuple):
+    type: str
+    method: str  # "": no builder makes the node
+    operands: tuple[Tensor, ...]
+    results: tuple[Tensor, ...]
+    gradient: str
+    parameters: tuple[Parameter, ...]
+    doc: str
+
+
+def row_of(
+    type: str, method: str, operands: str, results: str, gradient: str, parameters: str = "", doc: str = ""
+) -> Row:
+    written = [_PARAMETER.fullmatch(part) for part in parameters.split(", ") if part]
+    return Row(
+        type,
+        method,
+        tuple(map(_tensor, operands.split())),
+        tuple(map(_tensor, results.split())),
+        gradient,
+        tuple(Parameter(*match.groups()) for match in written if match),
+        doc,
+    )
+
+
+ROWS = tuple(row_of(*row) for row in _native.graphcore_operators())
