@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from popart._impl.enums import BatchSerializationMethod
+from popart._impl.listing import op_types
 from popart._impl.listing.records import Listing, attributes_of
 
 if TYPE_CHECKING:
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 _BY_ROW = {
     "AveragePool", "BatchNormalization", "Conv", "Flatten", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "MatMul", "MaxPool",
 }  # fmt: skip
-_ELEMENTWISE = {
-    "Abs", "Add", "Asin", "Atan", "Cast", "Ceil", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "HardSigmoid",
-    "Identity", "LeakyRelu", "Log", "Log1p", "Max", "Min", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Round", "Scale", "Selu", "Sigmoid",
-    "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Square", "Sub", "Sum", "Swish", "Tanh", "Where",
+_ELEMENTWISE = op_types.FUNCTIONS | {
+    "Add", "Cast", "Div", "Identity", "Max", "Min", "Mul", "Pow", "Reciprocal", "Square", "Sub", "Sum", "Where",
 }  # fmt: skip
 _ALONG_AXIS = {"Softmax": 1, "LogSoftmax": 1}  # and their default axis
 _ALONG_AXES = {

@@ -85,6 +85,11 @@ GRADIENT_READS_NOTHING = {
     "ReduceSum", "Reshape", "Scale", "Slice", "Split", "Sub", "Sum", "Tile", "Transpose",
 }  # fmt: skip
 GRADIENT_READS_RESULT = {"Relu", "Tanh", "Sigmoid", "Exp", "Expm1", "Sqrt", "Softmax", "LogSoftmax", "Reciprocal"}
+# Functions of each element of one tensor.
+FUNCTIONS = {
+    "Abs", "Asin", "Atan", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "HardSigmoid", "LeakyRelu", "Log",
+    "Log1p", "Neg", "Relu", "Round", "Scale", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh",
+}  # fmt: skip
 # Ops whose result is their operand seen in another way, and ops whose result may overwrite their operand.
 VIEWS = {
     "Concat",
@@ -99,10 +104,8 @@ VIEWS = {
     "Transpose",
     "TransposeGrad",
 }
-IN_PLACE = {
-    "Abs", "AddBias", "Asin", "Atan", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "GeluErf", "HardSigmoid",
-    "HostLoad", "IncrementMod", "LeakyRelu", "Log", "Log1p", "LogSoftmax", "NearbyInt", "Neg", "Relu", "Round", "Scale", "Selu", "Shrink",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
+IN_PLACE = FUNCTIONS | {
+    "AddBias", "GeluErf", "HostLoad", "IncrementMod", "LogSoftmax", "NearbyInt", "Shrink", "Sinh", "Softmax", "ThresholdedRelu",
 }  # fmt: skip
 VIEWS_IN_PLACE = VIEWS - {"ReshapeGrad", "TransposeGrad", "Split"}
 BOTH_SIDES = {"Add", "Mul", "ScaledAdd"}  # may overwrite either operand
