@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ipu_common import replica_groups
+from ipu_core._native import replica_groups
 from popxl._impl import facade
 
 

@@ -12,6 +12,7 @@
 #include "emulator/spin.h"
 #include "support/error.h"
 #include "support/half.h"
+#include "support/narrowing.h"
 
 namespace ipu::emulator {
 
@@ -239,7 +240,7 @@ Outcome Engine::Impl::run_actor(Actor& actor, int worker) {
           }
           std::byte* to = step.in_place ? actor.landings[step.external].data() : pointers[0];
           const int64_t changed = stream.load(from, to);
-          if (changed == EdgeConversion::kUnfit) {
+          if (changed == kUnfit) {
             at = first_reader(program->ipus[actor.ipu].instructions, at);
             stream.raise_unfit(from, port.number_of(from));
           }

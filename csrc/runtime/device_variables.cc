@@ -43,6 +43,11 @@ Shape DeviceVariables::with_entries(const program::Variable& v, int64_t entries)
   return shape;
 }
 
+std::vector<int64_t> DeviceVariables::entry_of_each(const program::Variable& v) const {
+  const bool by_replica = v.retrieve_all && !v.groups.is_one_group();
+  return (by_replica ? ReplicaGrouping{1, 1} : v.groups).groups(program_->job_replicas());
+}
+
 Shape DeviceVariables::host_shape(const program::Variable& v) const {
   return with_entries(v, read_entries(v));
 }
@@ -88,10 +93,7 @@ void DeviceVariables::read(const emulator::Engine& engine, const program::Variab
                             to_string(host_shape(v)), to_string(value.shape)));
   }
   if (v.groups.is_one_group()) return engine.read_variable(index_of(v), value.bytes.data(), 0);
-  std::vector<int64_t> speakers(static_cast<size_t>(entries));  // of a group, its first replica
-  for (int64_t r = program_->job_replicas() - 1; r >= 0; --r)
-    speakers[static_cast<size_t>(v.retrieve_all ? r : v.groups.group_of(r))] = r;
-  engine.read_variable_of_job(index_of(v), speakers, value.bytes.data());
+  engine.read_variable_of_job(index_of(v), first_replicas(entry_of_each(v)), value.bytes.data());
 }
 
 }  // namespace ipu::runtime

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "emulator/engine.h"
 #include "program/program.h"
@@ -22,6 +23,9 @@ class DeviceVariables {
   const program::Variable* find(const std::string& name) const;
   // What the host reads: the shape of the variable, entries in front unless all replicas share one value.
   Shape host_shape(const program::Variable& variable) const;
+
+  // Entry that the host reads for each replica of the job.
+  std::vector<int64_t> entry_of_each(const program::Variable& variable) const;
 
   // Plain values of the device's type. Error(kTypeMismatch) for another type, or a number of elements that is
   // neither that of all groups nor, where replicas are read one by one, that of all replicas.

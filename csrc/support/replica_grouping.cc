@@ -40,12 +40,44 @@ int64_t ReplicaGrouping::count(int64_t replicas) const {
   return size == 0 ? 1 : replicas / size;
 }
 
+int64_t ReplicaGrouping::member_of(int64_t replica) const {
+  if (!assignment.empty())
+    return std::count(assignment.begin(), assignment.begin() + replica,
+                      assignment[static_cast<size_t>(replica)]);
+  return size == 0 ? replica : replica % (size * stride) / stride;
+}
+
+int64_t ReplicaGrouping::replica_at(int64_t group, int64_t member) const {
+  if (assignment.empty())
+    return size == 0 ? member : group / stride * (size * stride) + group % stride + member * stride;
+  int64_t replica = 0;
+  while (assignment[static_cast<size_t>(replica)] != group || member-- > 0) ++replica;
+  return replica;
+}
+
+std::vector<int64_t> ReplicaGrouping::groups(int64_t replicas) const {
+  std::vector<int64_t> groups(static_cast<size_t>(replicas));
+  for (int64_t replica = 0; replica < replicas; ++replica)
+    groups[static_cast<size_t>(replica)] = group_of(replica);
+  return groups;
+}
+
 std::vector<std::vector<int64_t>> ReplicaGrouping::members(int64_t replicas) const {
   IPU_CHECK(problem(replicas).empty(), "the grouping " + problem(replicas));
   std::vector<std::vector<int64_t>> groups(static_cast<size_t>(count(replicas)));
   for (int64_t replica = 0; replica < replicas; ++replica)
     groups[static_cast<size_t>(group_of(replica))].push_back(replica);
   return groups;
+}
+
+std::vector<int64_t> first_replicas(std::span<const int64_t> groups) {
+  std::vector<int64_t> firsts;
+  for (size_t replica = groups.size(); replica-- > 0;) {
+    const auto group = static_cast<size_t>(groups[replica]);
+    if (group >= firsts.size()) firsts.resize(group + 1);
+    firsts[group] = static_cast<int64_t>(replica);
+  }
+  return firsts;
 }
 
 }  // namespace ipu

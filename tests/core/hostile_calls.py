@@ -234,6 +234,14 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "system_ipus": (),
     "machine": ("ipu2",),
 }
+GROUPS: dict[str, tuple[Any, ...]] = {
+    "assignment": (8, 2, 2),
+    "group_at": (7, 2, 2),
+    "member_at": (7, 2, 2),
+    "replica_at": (3, 1, 2, 2),
+    "members": ([0, 1, 0, 1],),
+    "firsts": ([0, 1, 0, 1],),
+}
 
 calls = 0
 
@@ -292,6 +300,9 @@ def rest() -> None:
     for name, valid in FUNCTIONS.items():
         for what, arguments in each(name, valid):
             tried(what, getattr(_native, name), arguments)
+    for name, valid in GROUPS.items():
+        for what, arguments in each(name, valid):
+            tried(what, getattr(_native.replica_groups, name), arguments)
     with tempfile.TemporaryDirectory() as folder:
         valid = (_native.compile(TEXT, "f", 1, 1), f"{folder}/e", {"a": "b"}, {"c": ("F32", ONES)})
         for what, arguments in each("save_executable", valid):

@@ -25,9 +25,17 @@ TEST(ReplicaGrouping, numbers_and_counts_its_groups_like_its_members) {
         ReplicaGrouping{1, 4, {}}, ReplicaGrouping{1, 0, {0, 1, 1, 0, 2, 3, 3, 2}}}) {
     const auto members = grouping.members(8);
     EXPECT_EQ(grouping.count(8), static_cast<int64_t>(members.size()));
-    for (size_t group = 0; group < members.size(); ++group)
-      for (int64_t replica : members[group])
-        EXPECT_EQ(grouping.group_of(replica), static_cast<int64_t>(group));
+    for (size_t group = 0; group < members.size(); ++group) {
+      EXPECT_EQ(first_replicas(grouping.groups(8))[group], members[group][0]);
+      for (size_t member = 0; member < members[group].size(); ++member) {
+        const auto g = static_cast<int64_t>(group), m = static_cast<int64_t>(member);
+        const int64_t replica = members[group][member];
+        EXPECT_EQ(grouping.group_of(replica), g);
+        EXPECT_EQ(grouping.groups(8)[static_cast<size_t>(replica)], g);
+        EXPECT_EQ(grouping.member_of(replica), m);
+        EXPECT_EQ(grouping.replica_at(g, m), replica);
+      }
+    }
   }
 }
 

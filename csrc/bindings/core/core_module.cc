@@ -17,6 +17,7 @@
 #include "bindings/core/program_binding.h"
 #include "bindings/core/python_port.h"
 #include "bindings/core/records_binding.h"
+#include "bindings/core/replica_groups_binding.h"
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "ir/text/text.h"
@@ -224,6 +225,7 @@ PYBIND11_MODULE(_native, m) {
       py::module_local())
       .def(py::init<std::string>(), py::arg("what"))
       .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
+  bind_replica_groups(m);
   bind_interpreter(m);
   bind_machines(m);
   bind_estimates(m);

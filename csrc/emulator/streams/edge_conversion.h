@@ -20,7 +20,6 @@ class EdgeConversion {
 
   // Copies an element to the device's buffer; returns how many f64 values became infinite in f32, or kUnfit
   // where an i64 value is no i32: a wrong number is never right, so that ends the run with raise_unfit().
-  static constexpr int64_t kUnfit = -1;
   int64_t load(const std::byte* from, std::byte* to) const;
   // Error(kExecution) that names the input, the first value that does not fit of the element at `from`, the
   // `number`th that the host gave, and the bounds.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ipu_core
-from ipu_common import replica_groups
+from ipu_core._native import replica_groups
 from popart._impl.exceptions import popart_exception, popart_internal_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.core_errors import as_popart

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from ipu_common import replica_groups
+from ipu_core._native import replica_groups
 from ipu_common.host_variables import HostVariable, host_variables
 import ipu_core
 from popart._impl.core_errors import CURES, as_popart, reason_of

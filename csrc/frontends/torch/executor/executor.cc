@@ -132,8 +132,7 @@ std::optional<std::vector<at::Tensor>> Executor::run(at::ArrayRef<at::Tensor> in
   const bool synthetic = synthetic_data_ != 0;
   if (synthetic && session_->program() != nullptr) bind_synthetic(call);
   call.run();
-  if (has_wide_floats_ && call.take_narrowed_values() > 0)
-    for (size_t i = 0; i < inputs.size(); ++i) warn_of_infinite("input '" + inputs_[i].name + "'", inputs[i]);
+  if (has_wide_floats_ && call.take_narrowed_values() > 0) warn_of_inputs(inputs);
   if (synthetic) {  // nothing came from the device
     for (at::Tensor& result : results)
       if (result.defined()) result.zero_();

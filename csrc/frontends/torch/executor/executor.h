@@ -132,7 +132,8 @@ class Executor {
   void bind_synthetic(runtime::Session::Call& call);
   [[noreturn]] void raise_mismatch(size_t i, const at::TensorBase& t) const;
   void check_written(at::ArrayRef<at::Tensor> inputs) const;
-  void warn_of_infinite(const std::string& name, const at::Tensor& wide);
+  void warn_of_infinite(const std::string& name, int64_t count);
+  void warn_of_inputs(at::ArrayRef<at::Tensor> inputs);
 
   executable::Signature signature_;
   std::unique_ptr<runtime::Session> session_;

@@ -7,6 +7,7 @@
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/host_memory.h"
 #include "support/log.h"
+#include "support/narrowing.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -19,29 +20,37 @@ runtime::HostView mutable_view_of(at::Tensor& t, DType dtype) {
   return {dtype, t.sizes().vec(), {mutable_host_data(t), t.nbytes()}};
 }
 
-// The device has 32-bit integers; a wrong number is never right.
-void require_same_integers(const std::string& name, const at::Tensor& wide, const at::Tensor& narrow) {
-  const at::Tensor wrong = wide.detach().ne(narrow.to(at::kLong));
-  if (!wrong.any().item<bool>()) return;
-  const at::Tensor values = wide.detach().masked_select(wrong);
+// The values as the device has them, plain; how many finite ones became infinite. A wrong integer is never right.
+std::pair<at::Tensor, int64_t> narrowed(const std::string& name, const at::Tensor& tensor, DType dtype) {
+  if (!narrows(*host_dtype(tensor.scalar_type()), dtype))
+    return {tensor.to(scalar_type(dtype)).contiguous(), 0};
+  const at::Tensor wide = tensor.resolve_neg().contiguous();
+  at::Tensor plain = at::empty(wide.sizes(), at::TensorOptions().dtype(scalar_type(dtype)));
+  const std::byte* from = host_data(wide);
+  const int64_t lost = narrow(from, dtype, mutable_host_data(plain), wide.numel());
+  if (lost != kUnfit) return {plain, lost};
   throw Error(
       ErrorCode::kExecution,
-      "integer does not fit: '" + name + "' holds " + std::to_string(values[0].item<int64_t>()) +
+      "integer does not fit: " + name + " holds " +
+          std::to_string(read_i64(from, first_unfit(from, wide.numel()))) +
           ", outside of [-2147483648, 2147483647]; the IPU has 32-bit integers, so bring the values in "
           "range on the host");
 }
 
 }  // namespace
 
-// Once per name. Cold: only after the engine, or a copy of weights, has seen such a value.
-void Executor::warn_of_infinite(const std::string& name, const at::Tensor& wide) {
-  if (wide.scalar_type() != at::kDouble || warned_of_infinite_.contains(name)) return;
-  const int64_t count =
-      wide.to(at::kFloat).isinf().logical_and(wide.isinf().logical_not()).sum().item<int64_t>();
-  if (count == 0) return;
-  warned_of_infinite_.insert(name);
+// Once per name.
+void Executor::warn_of_infinite(const std::string& name, int64_t count) {
+  if (count == 0 || !warned_of_infinite_.insert(name).second) return;
   log(LogLevel::kWarn, name + " holds " + std::to_string(count) + (count == 1 ? " value" : " values") +
                            " beyond float32, the type the device computes in: infinite there. Said once.");
+}
+
+// Cold: only after the engine has seen such a value.
+void Executor::warn_of_inputs(at::ArrayRef<at::Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const std::string what = "input '" + inputs_[i].name + "'"; inputs[i].scalar_type() == at::kDouble)
+      warn_of_infinite(what, narrowed(what, inputs[i].detach(), DType::kF32).second);
 }
 
 void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
@@ -52,10 +61,9 @@ void Executor::write_states(const std::map<std::string, at::Tensor>& states) {
     if (v == nullptr) continue;
     require_host_memory(tensor, "'" + name + "'");
     required_device_dtype("'" + name + "'", tensor.scalar_type());
-    const at::Tensor plain = tensor.detach().to(scalar_type(v->spec.dtype)).contiguous();
+    const auto [plain, lost] = narrowed("'" + name + "'", tensor.detach(), v->spec.dtype);
     device.check(*v, view_of(plain, v->spec.dtype));
-    if (tensor.scalar_type() == at::kLong) require_same_integers(name, tensor, plain);
-    warn_of_infinite("'" + name + "'", tensor);
+    warn_of_infinite("'" + name + "'", lost);
     device.write(*v, view_of(plain, v->spec.dtype));
   }
 }
