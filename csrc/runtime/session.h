@@ -134,6 +134,7 @@ class Session {
    public:
     // Error(kExecution) when there is no device: "... needs a device".
     Access(Session& session, const char* purpose) : Held(session), engine_(session.loaded(purpose)) {}
+    const DeviceVariables& variables() const { return session_.variables_; }
     void check(const program::Variable& variable, const ConstHostView& value) const {
       session_.variables_.check(variable, value);
     }

@@ -276,6 +276,45 @@ def test_an_array_that_is_bound_goes_on_from_run_to_run():
         session.bind("z", None)
 
 
+def test_parts_of_arrays_go_around_and_may_be_wide(idle_ipus):
+    session = ipu_core.compile(SCALE)
+    x, y = numpy.array([9.0, 1.0, 1.0, 2.0, 7.0]), f32(0, 0)
+    session.run_parts({"x": (x, 1, 1)}, "main", {"y": (y, 1)})
+    numpy.testing.assert_array_equal(y, f32(2, 6))  # 1 at the end, 2 and 6 from the front
+    session.run_parts({"x": (x, 4, 1)}, "main", {})
+    numpy.testing.assert_array_equal(session.read("w"), f32(9, 12, 6))
+    for given, place, message in (
+        (f32(1).astype(numpy.int32), y, "Data type mismatch.* input x takes f32, got i32"),
+        (f32(), y, "Shape mismatch.* input x takes 3 elements of f32, got none"),
+        (f32(1), f32(1, 2, 3, 4)[::2], "output y is filled in place"),
+        (f32(1), numpy.broadcast_to(f32(1), 3), "output y is filled in place"),
+    ):
+        with pytest.raises(ipu_core.Error, match=message):
+            session.run_parts({"x": (given, 0, 1)}, "main", {"y": (place, 0)})
+    for part in ((f32(1), -1, 1), (f32(1), 2, 1), (f32(1), 0, 2), (f32(1), 0, 0)):
+        with pytest.raises(ipu_core.Error, match="number out of range"):
+            session.run_parts({"x": part}, "main", {})
+
+
+def test_values_of_variables_lie_in_entries_of_the_caller(idle_ipus):
+    text = SCALE.replace("variable @w: f32[3] {", "module {replicas=2}\nvariable @w: f32[3] {group_size=1, ")
+    session = ipu_core.compile(text, replicas=2)
+    session.attach()
+    session.upload({"w": (numpy.arange(6.0), [1, 0], 0)})
+    numpy.testing.assert_array_equal(session.read("w"), [f32(3, 4, 5), f32(0, 1, 2)])
+    both, first = numpy.zeros((2, 3), numpy.float32), f32(0, 0, 0)
+    session.download({"w": (both, [0, 1], 0)})
+    session.download({"w": (first, [], 0)})
+    numpy.testing.assert_array_equal(both, [f32(3, 4, 5), f32(0, 1, 2)])
+    numpy.testing.assert_array_equal(first, f32(3, 4, 5))
+    for entries, shards in (([0, 2], 0), ([0, -1], 0), ([0, 1], 3), ([0, 1], -1)):
+        with pytest.raises(ipu_core.Error, match="number out of range"):
+            session.upload({"w": (both, entries, shards)})
+    both.flags.writeable = False
+    with pytest.raises(ipu_core.Error, match="variable w is filled in place"):
+        session.download({"w": (both, [0, 1], 0)})
+
+
 def test_outputs_are_as_long_as_the_values_decide():
     session = ipu_core.compile(
         """

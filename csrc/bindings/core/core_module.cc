@@ -186,6 +186,18 @@ PYBIND11_MODULE(_native, m) {
            "Runs an entry point once; arrays of the outputs that are not bound, by name. Attaches if needed. "
            "`outputs`: arrays of outputs that are filled in place and not given back.")
       .def(
+          "run_parts", &CoreSession::run_parts, py::arg("inputs"), py::arg("entry"), py::arg("outputs"),
+          "Runs an entry point once with parts of arrays, of the type of the stream or twice as wide integers or "
+          "numbers: an input is (array, scalars before the part, times each element is given), an output (array, "
+          "scalars before the part). Behind the end of an array it goes on at the front.")
+      .def(
+          "upload", &CoreSession::upload, py::arg("values"),
+          "name -> (array, entry of each replica, shards of an entry): values of variables, in entries as the host "
+          "has them. [] for one entry; 0 shards unless the variable lies in smaller or larger entries of a remote "
+          "buffer.")
+      .def("download", &CoreSession::download, py::arg("values"),
+           "The same arrays, filled with the device's values.")
+      .def(
           "set_job", &set_job, py::arg("first_replica"), py::arg("exchange"),
           "Before attaching, in each process of a job: the number of this one's first replica in the job, and "
           "what connects the processes. exchange(bytes) gives the bytes of all processes, one after another in "

@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bindings/core/numpy_arrays.h"
@@ -20,7 +20,7 @@
 #include "ir/module.h"
 #include "python/interpreter_lock.h"
 #include "python/without_lock.h"
-#include "runtime/session.h"
+#include "runtime/host/host_session.h"
 #include "support/error.h"
 
 namespace ipu::bindings {
@@ -40,10 +40,10 @@ class __attribute__((visibility("hidden"))) CoreSession {  // holds types of pyb
   // `optimizer`: the session itself serves the streams of its values, and that of the seed; nullptr: the caller does.
   CoreSession(executable::Executable executable, const optimizers::Spec* optimizer);
 
-  Session& session() { return session_; }
+  Session& session() { return host_.session(); }
   const std::shared_ptr<PythonFailure>& failure() const { return failure_; }
 
-  std::vector<std::string> entry_points() const { return program_.entry_points; }
+  std::vector<std::string> entry_points() const { return host_.program().entry_points; }
 
   py::dict streams(const std::string& entry_name) const;
 
@@ -60,56 +60,38 @@ class __attribute__((visibility("hidden"))) CoreSession {  // holds types of pyb
   py::dict run(const std::map<std::string, py::object>& inputs, const std::string& entry_name,
                const std::map<std::string, py::object>& outputs = {});
 
+  // A part of an array: (array, scalars before it, times each element is given) and (array, scalars before it).
+  using Feed = std::tuple<py::object, int64_t, int64_t>;
+  using Fetch = std::tuple<py::object, int64_t>;
+  // Arrays of the stream's type or of its wide one, from a scalar on and around again.
+  void run_parts(const std::map<std::string, Feed>& inputs, const std::string& entry_name,
+                 const std::map<std::string, Fetch>& outputs);
+
+  // (array, entry of each replica, shards of an entry), as runtime/host/host_variable.h says.
+  using Value = std::tuple<py::object, std::vector<int64_t>, int64_t>;
+  void upload(const std::map<std::string, Value>& values);
+  void download(const std::map<std::string, Value>& values);
+
   // Whether a run draws random numbers: only then does it depend on the seed.
-  bool has_random() const { return has_random_; }
-  const executable::Executable& executable() const { return session_.executable(); }
+  bool has_random() const { return host_.draws_numbers(); }
+  const executable::Executable& executable() const { return host_.session().executable(); }
 
  private:
-  CoreSession(executable::Executable executable, const runtime::ServedStreams& served,
-              optimizers::Spec optimizer);
-
-  struct Bound {  // for all runs
-    std::shared_ptr<emulator::StreamPort> port;
-    py::object array;  // that the port reads
-  };
-
-  bool is_served(size_t stream) const { return served_.contains(static_cast<int>(stream)); }
-
-  static std::span<std::byte> bytes_of(py::array& array);
-
-  int64_t count(int entry, size_t stream) const { return session_.elements(entry)[stream].count(); }
-
-  // Returns the shape of an array of `elements` elements: that of the element if there is one, else a dimension is
-  // added in front.
-  Shape shape(size_t stream, int64_t elements) const;
-
   // Error(kTypeMismatch) when the array does not consist of elements of the stream.
   static int64_t elements_of(const py::array& array, const program::Stream& stream);
 
   // As many elements as the run takes; any number where values decide about that.
-  py::array input_array(size_t s, int entry, const py::object& value) const;
+  py::array input_array(int stream, int entry, const py::object& value) const;
 
-  // Cuts an output whose number of elements was not known before the run to the elements that the run wrote.
-  void keep_filled(int s, int entry, int64_t filled, py::dict& outputs) const;
-
-  // What a function of a stream raised, as the cause of `error`; an exception that is no Exception, as it is.
-  void raise_python_failure(const Error& error);
-
-  size_t find_stream(const std::string& name) const;
-
-  const program::Variable& variable(const std::string& name) const;
-
-  // The caller's array of an output, as it is. Error(kTypeMismatch) when the run cannot fill it.
-  py::array output_array(size_t s, int entry, const py::object& value) const;
+  // Without the interpreter's lock. What a function of a stream raised is the cause of an error.
+  template <typename Work>
+  void with_cause(Work work);
 
   void require_input(const std::string& name, int entry, const std::string& entry_name) const;
 
   std::shared_ptr<PythonFailure> failure_ = std::make_shared<PythonFailure>();
-  std::set<int> served_;  // streams that the session binds itself
-  bool has_random_ = false;
-  Session session_;
-  const program::Program& program_;
-  std::vector<Bound> bound_;  // by stream
+  runtime::HostSession host_;
+  std::vector<py::object> read_for_good_;  // by stream: the array that a port reads
 };
 
 // A session of the module that `make` gives; made and compiled without the interpreter's lock.

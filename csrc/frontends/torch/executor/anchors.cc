@@ -92,12 +92,4 @@ void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<Anc
   }
 }
 
-std::map<std::string, int> anchor_streams(const program::Program& program) {
-  std::map<std::string, int> anchors;
-  for (size_t s = 0; s < program.streams.size(); ++s)
-    if (const std::string& name = program.streams[s].name; name.starts_with(kAnchorPrefix))
-      anchors.emplace(name.substr(std::string(kAnchorPrefix).size()), static_cast<int>(s));
-  return anchors;
-}
-
 }  // namespace ipu::frontends::torch_frontend

@@ -33,7 +33,4 @@ std::vector<std::string> tensor_names(const ForwardGraph& forward, const StepOpt
 void add_anchors(ForwardGraph& forward, StepOptions& step, const std::vector<AnchorRequest>& requests,
                  const AnchorRequest& otherwise);
 
-// Short name → stream of the program.
-std::map<std::string, int> anchor_streams(const program::Program& program);
-
 }  // namespace ipu::frontends::torch_frontend

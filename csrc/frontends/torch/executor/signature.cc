@@ -2,6 +2,7 @@
 #include "frontends/torch/executor/signature.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include "frontends/torch/executor/executor.h"
 #include "frontends/torch/host_memory.h"
 #include "program/host_elements.h"
+#include "runtime/host/host_session.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
@@ -31,26 +33,10 @@ constexpr std::array<std::pair<at::ScalarType, const char*>, 14> kFileDtypes{{{a
                                                                               {at::kUInt64, "U64"},
                                                                               {at::kFloat8_e5m2, "F8_E5M2"}}};
 
-int find_stream(const program::Program* program, const std::string& name) {
-  if (program == nullptr) return -1;
-  for (size_t i = 0; i < program->streams.size(); ++i) {
-    if (program->streams[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 int find_output(const program::Program* program, int index) {
-  int stream = find_stream(program, output_stream(index));
+  int stream = runtime::find_stream(program, output_stream(index));
   IPU_CHECK(stream >= 0, "the program has no stream " + output_stream(index));
   return stream;
-}
-
-// The first replica of each group, in order.
-at::Tensor first_of_groups(const ReplicaGrouping& groups, int replicas) {
-  at::Tensor first = at::empty({groups.count(replicas)}, at::kLong);
-  for (int r = replicas - 1; r >= 0; --r)
-    reinterpret_cast<int64_t*>(mutable_host_data(first))[groups.group_of(r)] = r;
-  return first;
 }
 
 std::string moves_others(const std::string& stream, int64_t moved, const CompileSettings& settings) {
@@ -116,7 +102,7 @@ std::string objection(const Captured& captured, const CompileSettings& settings,
   const std::vector<program::HostElements> elements = program::host_elements(program, 0);
   const int64_t wanted = settings.step.device_iterations * settings.step.accumulation;
   const auto check = [&](const std::string& name) -> std::string {
-    const int stream = find_stream(&program, name);
+    const int stream = runtime::find_stream(&program, name);
     if (stream < 0 || !elements[stream].is_used() || elements[stream].is_constant() ||
         elements[stream].per_replica() == wanted)
       return "";
@@ -152,7 +138,7 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     if (!input.shape.empty()) input.shape[0] *= micro_batches;
     input.dtype = file_dtype(spec.dtype);
     input.items = micro_batches;
-    if (int stream = find_stream(program, spec.name); stream >= 0) {
+    if (int stream = runtime::find_stream(program, spec.name); stream >= 0) {
       if (elements[stream].is_used()) input.streams.push_back(stream);
     }
     signature.inputs.push_back(std::move(input));
@@ -222,16 +208,13 @@ void Executor::bind_signature(executable::Executable executable) {
   for (const executable::Signature::Mutated& m : signature_.mutated) {
     mutated_.push_back({m.input, runtime_output(m.output), {}, m.also});
     if (mutated_.back().output.items != inputs_[m.input].items)
-      mutated_.back().replicas = first_of_groups(program->input_groups, program->replicas);
+      mutated_.back().replicas =
+          at::tensor(at::ArrayRef<int64_t>(first_replicas(program->input_groups.groups(program->replicas))));
   }
-  runtime::ServedStreams served;
-  served.hypers = signature_.hypers;
-  if (program != nullptr) {
-    served.seed = find_stream(program.get(), kSeedStream);
-    served.anchors = anchor_streams(*program);
-    has_wide_floats_ = std::any_of(program->streams.begin(), program->streams.end(),
-                                   [](const program::Stream& s) { return s.host_dtype == DType::kF64; });
-  }
+  has_wide_floats_ =
+      program != nullptr && std::any_of(program->streams.begin(), program->streams.end(),
+                                        [](const program::Stream& s) { return s.host_dtype == DType::kF64; });
+  runtime::ServedStreams served = runtime::served_streams(program.get(), signature_.optimizer, kAnchorPrefix);
   session_ =
       std::make_unique<runtime::Session>(std::move(executable), std::move(served), signature_.optimizer);
 }
