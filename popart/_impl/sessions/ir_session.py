@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +63,7 @@ class IrSession(InferenceSession):
         self._rows: dict[str, EntryRows] = {}  # of variables that do not lie in a remote entry as they are
         self._steps = 1
         self._uses: dict[str, tuple[str, tuple[int, ...], int]] = {}
-        self._arrays: dict[str, tuple[Any, tuple[int, ...]]] = {}  # as the native side takes and gives them
+        self._arrays: dict[str, numpy.dtype] = {}  # types of streams on the device
 
     # --- compiling
     def prepareDevice(self, loadEngine: bool = True) -> None:
@@ -164,11 +165,11 @@ class IrSession(InferenceSession):
     def is_loaded(self) -> bool:
         return self._native is not None and self._native.is_attached
 
-    def _run_entry(self, entry: str, inputs: Mapping[str, Any]) -> Any:
+    def _run_entry(self, entry: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         native = self._prepared()
         self.attach()
         try:
-            return native.run(dict(inputs), entry)
+            native.run_parts(inputs, entry, outputs)
         except ipu_core.Error as error:
             raise self._error(error, of_run=True) from error
 
@@ -184,14 +185,14 @@ class IrSession(InferenceSession):
         except ipu_core.Error as error:
             raise self._error(error) from error
         if "weights_from_host" in native.entry_points:
-            self._run_entry("weights_from_host", {})
+            self._run_entry("weights_from_host", {}, {})
         getLogger("devicex").debug("weights from host: all variables were uploaded")
 
     def weightsToHost(self) -> None:
         """The device's values of all variables come to the host."""
         native = self._prepared()
         if "weights_to_host" in native.entry_points:
-            self._run_entry("weights_to_host", {})
+            self._run_entry("weights_to_host", {}, {})
         try:
             for name, number in self._variables.items():
                 self._from_device(name, self._host.by_number[number], native.read(name))
@@ -299,7 +300,7 @@ class IrSession(InferenceSession):
             element = tuple(core.tensor_info(number)[1])
             count = 1 if tuple(shape) == element else shape[0] // self._replicas
             self._uses[name] = (way, element, count)
-            self._arrays[name] = (dtype, tuple(shape))
+            self._arrays[name] = dtype
             self._dtypes[name] = _numpy_type(core, number)
 
     def initAnchorArrays(self) -> dict[str, numpy.ndarray]:
@@ -319,50 +320,27 @@ class IrSession(InferenceSession):
             stepio: `popart.PyStepIO` with one array for each input and output stream, of shape
                 [steps if > 1] + [replicas if > 1] + shape of the stream.
         """
-        uses = self.streams()
-        given = {}
-        for name, (way, element, count) in uses.items():
+        inputs, outputs = {}, {}
+        for name, (way, element, _) in self.streams().items():
             if way == "input":
-                given[name] = self._input(name, stepio.inputs, element, count)
+                if name not in stepio.inputs:
+                    raise popart_runtime_error(f"no array for the input '{name}'; there are {sorted(stepio.inputs)}")
+                _check_type(name, stepio.inputs[name], self._arrays[name])
+                self._check_rows("input", name, stepio.inputs[name], element)
+                inputs[name] = (stepio.inputs[name], 0, 1)
+            elif name in stepio.outputs:
+                self._check_rows("output", name, stepio.outputs[name], element)
+                outputs[name] = (stepio.outputs[name], 0)
         self._host.in_sync = not self._variables
-        got = self._run_entry("main", given)
-        for name, array in (got or {}).items():
-            if name in stepio.outputs:
-                self._output(name, stepio.outputs[name], uses[name][1], array)
+        self._run_entry("main", inputs, outputs)
 
-    def _input(
-        self, name: str, inputs: Mapping[str, numpy.ndarray], element: tuple[int, ...], count: int
-    ) -> numpy.ndarray:
-        """The elements that a run takes, from the front and around again."""
-        if name not in inputs:
-            raise popart_runtime_error(f"no array for the input '{name}'; there are {sorted(inputs)}")
-        dtype, shape = self._arrays[name]
-        array = inputs[name]
-        narrowed = _as_device(array, dtype, name)
-        try:
-            rows = narrowed.reshape(-1, self._replicas, *element)
-        except ValueError:
+    def _check_rows(self, what: str, name: str, array: numpy.ndarray, element: tuple[int, ...]) -> None:
+        """A run takes the elements of the array from the front and around again, and stores them so."""
+        row = self._replicas * math.prod(element)
+        if array.size % row if row else array.size:
             raise popart_runtime_error(
-                f"the input '{name}' has shape {array.shape}: it must have [steps] + [{self._replicas} replicas] + {element}"
-            ) from None
-        if rows.shape[0] < count:
-            rows = rows[numpy.arange(count) % rows.shape[0]]
-        return numpy.ascontiguousarray(rows[:count]).reshape(shape)
-
-    def _output(self, name: str, out: numpy.ndarray, element: tuple[int, ...], array: numpy.ndarray) -> None:
-        """What the program stored, around again where it stored more than there is room for."""
-        stored = _as_host(array, self._dtypes[name]).reshape(-1, self._replicas, *element)
-        rows = out.reshape(-1, self._replicas, *element)
-        if not numpy.shares_memory(rows, out) and out.size:
-            raise popart_runtime_error(f"the array of the output '{name}' is not C-contiguous")
-        room = rows.shape[0]
-        if room == 0:
-            return
-        begin = (stored.shape[0] - 1) // room * room if stored.shape[0] > room else 0
-        if begin:  # rows that the last round did not reach keep those of the round before
-            rows[...] = stored[begin - room : begin]
-        last = stored[begin:]
-        rows[: last.shape[0]] = last
+                f"the {what} '{name}' has shape {array.shape}: it must have [steps] + [{self._replicas} replicas] + {element}"
+            )
 
     # --- the rest of the published surface
     def checkInplacingAmbiguity(self) -> bool:
@@ -399,18 +377,22 @@ def _numpy_type(core: Any, number: int) -> numpy.dtype:
     return NUMPY[of_native_number(core.tensor_info(number)[0])]
 
 
-def _as_device(array: numpy.ndarray, dtype: Any, name: str | None = None) -> numpy.ndarray:
-    """In the type of the device: 64-bit numbers are narrowed, codes of float8 are bytes. Error for another type."""
+def _check_type(name: str, array: numpy.ndarray, target: numpy.dtype) -> None:
+    """Integers may be of 64 bits, codes of float8 may have their type."""
+    if array.dtype == target or (array.dtype.names is not None and target == numpy.uint8):
+        return
+    if {"int64": "int32", "uint64": "uint32"}.get(array.dtype.name) != target.name:
+        raise popart_runtime_error(f"the input '{name}' has {array.dtype}, and the stream takes {target}")
+    getLogger("session").warn(f"the input '{name}' has {array.dtype}: it is narrowed to {target}")
+
+
+def _as_device(array: numpy.ndarray, dtype: Any) -> numpy.ndarray:
+    """In the type of the device: 64-bit numbers are narrowed, codes of float8 are bytes."""
     target = numpy.dtype(dtype)
     if array.dtype == target:
         return array
     if array.dtype.names is not None and target == numpy.uint8:
         return numpy.ascontiguousarray(array).view(numpy.uint8).reshape(array.shape)
-    narrow = {"int64": "int32", "uint64": "uint32", "float64": "float32"}.get(array.dtype.name)
-    if name is not None:
-        if narrow != target.name or array.dtype.kind == "f":
-            raise popart_runtime_error(f"the input '{name}' has {array.dtype}, and the stream takes {target}")
-        getLogger("session").warn(f"the input '{name}' has {array.dtype}: it is narrowed to {target}")
     return array.astype(target)
 
 

@@ -1,4 +1,4 @@
-"""One step of a session with arrays: a PyStepIO's go to the streams of the program, and back, in place where they can."""
+"""One step of a session with arrays: what of a PyStepIO's goes to the streams of the program, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from popart._impl.logs import getLogger
 from popart._impl.core_errors import as_popart
 from popart._impl.sessions.step_callbacks import give_scalars, run_callbacks
 from popart._impl.sessions.transfers import ANCHOR, Transfers, transfers_of
-from popart._impl.sessions.typed import typed, typed_place
+from popart._impl.sessions.typed import check_type
 from popart._impl.step_io import PyStepIO, PyStepIOCallback
 
 
@@ -78,34 +78,37 @@ def _fill_scalars(session: Any, stepio: PyStepIO) -> None:
             raise popart_runtime_error(
                 f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
             )
-        typed_place(id, stepio.outputs[id], session._host_dtype(id), session._host_dtype(id))
+        check_type(id, stepio.outputs[id], session._host_dtype(id), session._host_dtype(id))
         stepio.outputs[id][...] = value
 
 
 def _run_arrays(transfers: Transfers, native: Any, stepio: PyStepIO, entry: str) -> None:
-    for id in transfers.inputs:
-        if id not in stepio.inputs:
-            raise popart_runtime_error(
-                f"no tensor '{id}' was provided in PyStepIO's inputs; there are {sorted(stepio.inputs)}"
-            )
-    for id in transfers.outputs:
-        if id not in stepio.outputs:
-            raise popart_runtime_error(
-                f"no tensor '{id}' was provided in PyStepIO's outputs; there are {sorted(stepio.outputs)}"
-            )
+    for what, wanted, given in (
+        ("inputs", transfers.inputs, stepio.inputs),
+        ("outputs", transfers.outputs, stepio.outputs),
+    ):
+        for id in wanted:
+            if id not in given:
+                raise popart_runtime_error(
+                    f"no tensor '{id}' was provided in PyStepIO's {what}; there are {sorted(given)}"
+                )
     if stepio.runtime_asserts:
         _check_inputs(transfers, stepio)
         _check_outputs(transfers, stepio)
-    inputs = {id: _take(id, transfers, stepio) for id in transfers.inputs}
-    places = {id: _place(id, transfers, stepio) for id in transfers.outputs}
-    direct = {ANCHOR + id: place for id, place in places.items() if place is not None}
-    got = native.run(inputs, entry, direct)
-    for id, (_, shape) in transfers.inputs.items():
-        count = _count(shape) // (transfers.replicas if id in transfers.broadcast else 1)
-        _advance(stepio.input_offsets, id, count, stepio.inputs[id].size)
+    inputs, outputs = {}, {}
+    for id, (dtype, _) in transfers.inputs.items():
+        _check_array(id, transfers, stepio.inputs[id], dtype)
+        repeats = transfers.replicas if id in transfers.broadcast else 1
+        inputs[id] = (stepio.inputs[id], stepio.input_offsets.get(id, 0), repeats)
+    for id, (dtype, _) in transfers.outputs.items():
+        _check_array(id, transfers, stepio.outputs[id], dtype)
+        if not stepio.outputs[id].flags.writeable:
+            raise popart_exception(f"the output '{id}' is an array that cannot be written; give a copy of it")
+        outputs[ANCHOR + id] = (stepio.outputs[id], stepio.output_offsets.get(id, 0))
+    native.run_parts(inputs, entry, outputs)
+    for id, (array, _, repeats) in inputs.items():
+        _advance(stepio.input_offsets, id, _count(transfers.inputs[id][1]) // repeats, array.size)
     for id, (_, shape) in transfers.outputs.items():
-        if places[id] is None:
-            _put(got[ANCHOR + id].reshape(-1), stepio.outputs[id], stepio.output_offsets.get(id, 0))
         _advance(stepio.output_offsets, id, _count(shape), stepio.outputs[id].size)
 
 
@@ -154,53 +157,11 @@ def _check_outputs(transfers: Transfers, stepio: PyStepIO) -> None:
             )
 
 
-# --- arrays
-def _check_element(id: str, transfers: Transfers, array: numpy.ndarray) -> None:
+def _check_array(id: str, transfers: Transfers, array: numpy.ndarray, dtype: numpy.dtype) -> None:
+    check_type(id, array, transfers.types[id], dtype)
     element = _count(transfers.shapes[id])
     if element and (array.size == 0 or array.size % element):
         raise popart_runtime_error(
             f"unexpected number of elements for '{id}': micro-batches of {element} elements do not fill an array of "
             f"{array.size}"
         )
-
-
-def _take(id: str, transfers: Transfers, stepio: PyStepIO) -> numpy.ndarray:
-    """What a step takes of an input, from the offset on and around again: a view where it lies in one piece."""
-    dtype, shape = transfers.inputs[id]
-    array = stepio.inputs[id]
-    _check_element(id, transfers, array)
-    is_broadcast = id in transfers.broadcast and transfers.replicas > 1
-    count = _count(shape) // (transfers.replicas if is_broadcast else 1)
-    begin = stepio.input_offsets.get(id, 0)
-    flat = array.reshape(-1)
-    if begin + count <= flat.size:
-        taken = flat[begin : begin + count]
-    else:
-        taken = flat[numpy.arange(begin, begin + count) % flat.size]
-    taken = typed(id, taken, transfers.types[id], dtype)
-    if is_broadcast:
-        rows = taken.reshape(transfers.micro_batches, 1, -1)
-        taken = numpy.repeat(rows, transfers.replicas, axis=1)
-    return taken.reshape(shape)
-
-
-def _place(id: str, transfers: Transfers, stepio: PyStepIO) -> numpy.ndarray | None:
-    """The part of an output's array that the device can fill itself; None where it is filled afterwards."""
-    dtype, shape = transfers.outputs[id]
-    array = stepio.outputs[id]
-    typed_place(id, array, transfers.types[id], dtype)
-    _check_element(id, transfers, array)
-    if not array.flags.writeable:
-        raise popart_exception(f"the output '{id}' is an array that cannot be written; give a copy of it")
-    begin, count = stepio.output_offsets.get(id, 0), _count(shape)
-    if array.dtype != dtype or begin + count > array.size:
-        return None
-    return array.reshape(-1)[begin : begin + count].reshape(shape)
-
-
-def _put(values: numpy.ndarray, out: numpy.ndarray, begin: int) -> None:
-    """From the offset on and around again: later values replace earlier ones."""
-    flat = out.reshape(-1)
-    kept = values[-flat.size :]
-    begin += values.size - kept.size
-    flat[numpy.arange(begin, begin + kept.size) % flat.size] = kept

@@ -12,7 +12,7 @@ import numpy
 
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.sessions.transfers import Transfers
-from popart._impl.sessions.typed import typed, typed_place
+from popart._impl.sessions.typed import check_type
 from popart._impl.step_io import PyStepIOCallback
 
 
@@ -44,7 +44,7 @@ def give_scalars(
         for _ in range(math.prod(shape_of(id))):
             out = stepio.output_callback(id)
             flat = _flat(id, out, 1, "output")
-            typed_place(id, out, type_of(id), type_of(id))
+            check_type(id, out, type_of(id), type_of(id))
             flat[...] = value
             stepio.output_complete_callback(id)
 
@@ -81,8 +81,10 @@ class _Feed:
                 "are needed now"
             )
         flat = _flat(id, array, count, "input")
-        element = typed(id, flat, self._transfers.types[id], self._transfers.inputs[id][0]).reshape(shape)
-        element = element.copy()  # after the completion the callback may use its array again
+        dtype = self._transfers.inputs[id][0]
+        check_type(id, flat, self._transfers.types[id], dtype)
+        # A copy: after the completion the callback may use its array again.
+        element = (flat.view(dtype) if flat.dtype.names else flat).astype(dtype).reshape(shape)
         self._stepio.input_complete_callback(id)
         return element
 
@@ -107,7 +109,7 @@ class _Drain:
 def _give(id: str, element: numpy.ndarray, transfers: Transfers, stepio: PyStepIOCallback) -> None:
     out = stepio.output_callback(id)
     flat = _flat(id, out, element.size, "output")
-    typed_place(id, out, transfers.types[id], transfers.outputs[id][0])
+    check_type(id, out, transfers.types[id], transfers.outputs[id][0])
     flat[...] = element.reshape(-1)
     stepio.output_complete_callback(id)
 
