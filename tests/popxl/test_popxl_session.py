@@ -558,11 +558,11 @@ def test_executables_are_cached(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("POPXL_CACHE_DIR", str(tmp_path / "cache"))
     popart.getLogger("session").setLevel("DEBUG")
 
-    def build(scale, options=None):
+    def build(scale, options=None, weight=2.0):
         ir = popxl.Ir()
         with ir.main_graph:
             y = popxl.d2h_stream((), popxl.float32)
-            ops.host_store(y, popxl.variable(2.0) * scale)
+            ops.host_store(y, popxl.variable(weight) * scale)
         ir._pb_ir.getSessionOptions().engineOptions.update(options or {})
         with popxl.Session(ir, "ipu_model") as s:
             result = s.run()[y]
@@ -575,6 +575,7 @@ def test_executables_are_cached(tmp_path, monkeypatch, capfd):
     try:
         assert build(3.0) == (6, "compiled") and len(files()) == 1
         assert build(3.0) == (6, "loaded") and len(files()) == 1
+        assert build(3.0, weight=5.0) == (15, "loaded") and len(files()) == 1  # values are no part of the key
         assert build(4.0) == (8, "compiled") and len(files()) == 2
         assert build(3.0, {"debug.x": "true"}) == (6, "compiled") and len(files()) == 3
         os.remove(tmp_path / "cache" / files()[0])

@@ -163,6 +163,13 @@ py::dict places(const ModelProgram& program) {
   return result;
 }
 
+py::dict scaled_states(const ModelProgram& program) {
+  py::dict result;
+  for (const auto& [name, state] : program.scaled_states())
+    result[py::str(name)] = py::make_tuple(state.weight, state.factor);
+  return result;
+}
+
 py::tuple recomputed(const ModelProgram& program) {
   const auto found = without_gil([&] {
     return executable::recomputed_operators(
@@ -215,6 +222,9 @@ void bind_model_program(py::module_& m) {
       .def_property_readonly("ipus", &ModelProgram::ipus)
       .def("places", &places,
            "first result of an operator -> (virtual graph, pipeline stage, execution phase)")
+      .def("scaled_states", &scaled_states,
+           "state -> (weight, factor): it starts at the factor times the first value of the weight, and the "
+           "host sends it.")
       .def(
           "recomputed", &recomputed,
           "First results of the operators whose results the machine does not keep for the backward pass, and of "

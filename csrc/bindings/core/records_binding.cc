@@ -96,7 +96,7 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
         set.insert(name);
     return set;
   };
-  const std::set<std::string> variables = names("variables");
+  const std::set<std::string> variables = names("variables"), fed = names("fed");
   using Grouping = std::tuple<int64_t, int64_t, bool, bool>;
   const auto groupings = data.contains("groupings") ? read<std::map<std::string, Grouping>>(
                                                           data["groupings"], "'groupings'", "a dictionary")
@@ -105,10 +105,19 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
     for (const auto& [key, value] :
          read<py::dict>(data["initialisers"], "the initialisers", "a dictionary")) {
       const auto name = read<std::string>(key, "the name of an initialiser", "a string");
-      graph.initialisers.push_back(
-          {name, constant_of(value, fmt::format("initialiser '{}'", name)), trained.erase(name) > 0});
-      records::GraphRecord::Initialiser& added = graph.initialisers.back();
+      const std::string what = fmt::format("initialiser '{}'", name);
+      records::GraphRecord::Initialiser& added = graph.initialisers.emplace_back();
+      added.name = name;
+      added.trained = trained.erase(name) > 0;
       added.is_variable = variables.contains(name);
+      if (py::isinstance<py::tuple>(value) && (added.trained || added.is_variable)) {
+        const auto [type, shape] =
+            read<std::pair<py::object, Shape>>(value, what, "an array, or a NumPy type and a shape");
+        added.fed = ir::Type{dtype_of(py::dtype::from_args(type), what), shape};
+      } else {
+        added.value = constant_of(value, what);
+        if (fed.contains(name)) added.fed = added.type();
+      }
       if (const auto grouping = groupings.find(name); grouping != groupings.end()) {
         const auto& [stride, size, all_replicas, has_dimension] = grouping->second;
         added.grouping = {stride, size, {}};

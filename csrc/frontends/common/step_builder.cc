@@ -39,7 +39,6 @@ void StepEmitter::build() {
   find_seed();
   if (options_.training) collect_training();
   if (scales_losses()) collect_loss_scaling();
-  check_given_states();
   make_streams();
   emit_main();
   if (options_.has_forward_program) emit_forward_program();

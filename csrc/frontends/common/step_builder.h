@@ -74,8 +74,6 @@ struct StepOptions {
   bool training = false;
   ir::Value* loss = nullptr;  // in the forward graph; scalar floating
   optimizers::Spec optimizer;
-  // Values that variables of the optimizer start with instead of those of the rule, by name ("Accl1___fc.weight").
-  std::map<std::string, ConstantPtr> given_states;
   bool mean_reduction = true;  // over accumulation and replicas
   bool running_mean = false;   // accumulators hold the mean so far (always so with f16 accumulators)
   int64_t device_iterations = 1, accumulation = 1;

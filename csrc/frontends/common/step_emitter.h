@@ -82,12 +82,9 @@ class StepEmitter {
   void load_seed(ir::Builder& builder, Slots& slots) const;
   void collect_training();
   Trained make_trained(int index, int group);
-  // What an optimizer variable starts with: what is given, else what the rule says.
+  // What an optimizer variable starts with, as the rule says; nullptr: the host sends it.
   ConstantPtr first_value(const ir::Variable& variable, const optimizers::StateTensor& kept,
                           const ir::Variable& weight);
-  ConstantPtr given_or(const ir::Variable& variable, ConstantPtr otherwise);
-  // Values that are given and that no variable took.
-  void check_given_states() const;
   // Further outputs of the gradient graph.
   void collect_value_gradients();
   // Equal initial values share one constant.
@@ -213,8 +210,7 @@ class StepEmitter {
   std::map<std::string, int> hyper_slots_;
   std::vector<GradientCount> gradient_counts_;  // further outputs of the gradient graph
   int64_t counted_elements_ = 0;                // in one micro-batch
-  std::set<std::string> taken_states_;
-  int previous_scaling_ = -1;  // slot
+  int previous_scaling_ = -1;                   // slot
   ir::Variable* previous_scaling_variable_ = nullptr;
   int scaling_factor_ = -1, final_scaling_ = -1, updates_counted_ = -1;  // slots; the last with a period only
   ir::Variable *scaling_factor_variable_ = nullptr, *updates_counted_variable_ = nullptr;

@@ -135,15 +135,14 @@ void StepEmitter::collect_loss_scaling() {
   final_scaling_ = new_slot();
   const DType dtype = options_.loss_scaling.factor_dtype;
   scaling_factor_variable_ = &variable(kLossScaleFactor, {dtype, {}}, "optimizer_state");
-  scaling_factor_variable_->initial = given_or(*scaling_factor_variable_, ir::make_scalar(dtype, 1.0));
+  scaling_factor_variable_->initial = ir::make_scalar(dtype, 1.0);
   if (options_.loss_scaling.period == 1) return;
   updates_counted_ = new_slot();
   updates_counted_variable_ =
       &variable(std::string(kLossScaleFactor) + "_counter", {DType::kI32, {}}, "optimizer_state");
   const double counted =
       options_.loss_scaling.decides_first ? static_cast<double>(options_.loss_scaling.period - 1) : 0.0;
-  updates_counted_variable_->initial =
-      given_or(*updates_counted_variable_, ir::make_scalar(DType::kI32, counted));
+  updates_counted_variable_->initial = ir::make_scalar(DType::kI32, counted);
 }
 
 void StepEmitter::read_loss_scaling(ir::Builder& builder, Slots& slots) const {

@@ -206,8 +206,7 @@ void StepEmitter::collect_training() {
   if (options_.optimizer.scaled_state) {
     previous_scaling_ = new_slot();
     previous_scaling_variable_ = &variable(kPreviousLossScaling, {DType::kF32, {}}, "optimizer_state");
-    previous_scaling_variable_->initial = given_or(
-        *previous_scaling_variable_, ir::make_scalar(DType::kF32, options_.optimizer.loss_scaling.value));
+    previous_scaling_variable_->initial = ir::make_scalar(DType::kF32, options_.optimizer.loss_scaling.value);
   }
   if (!wanted.required.empty()) gradient_ = autodiff::differentiate(*forward_.graph, wanted);
   collect_value_gradients();
@@ -270,42 +269,11 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
   return trained;
 }
 
-ConstantPtr StepEmitter::given_or(const ir::Variable& variable, ConstantPtr otherwise) {
-  const auto given = options_.given_states.find(variable.name);
-  if (given == options_.given_states.end()) return otherwise;
-  taken_states_.insert(variable.name);
-  const ConstantData& value = *given->second;
-  if (value.dtype != otherwise->dtype || value.shape != otherwise->shape)
-    throw Error(
-        ErrorCode::kOptimizer,
-        fmt::format("optimizer state does not fit: the value given for '{}' is {}, and the program keeps "
-                    "{}. Give a value of that type and shape, or none.",
-                    variable.name, to_string(ir::Type{value.dtype, value.shape}),
-                    to_string(ir::Type{otherwise->dtype, otherwise->shape})));
-  return given->second;
-}
-
 ConstantPtr StepEmitter::first_value(const ir::Variable& variable, const optimizers::StateTensor& kept,
                                      const ir::Variable& weight) {
-  if (kept.of_weight == 0.0) return given_or(variable, filled(variable.type, kept.initial));
-  if (weight.initial == nullptr && !options_.given_states.contains(variable.name))
-    throw Error(
-        ErrorCode::kOptimizer,
-        fmt::format("no first value: '{}' starts from the first value of '{}', which is not known when "
-                    "the program is made.",
-                    variable.name, weight.name));
-  if (weight.initial == nullptr) return given_or(variable, filled(variable.type, kept.initial));
-  return given_or(variable, scaled_constant(*weight.initial, variable.type.dtype, kept.of_weight));
-}
-
-void StepEmitter::check_given_states() const {
-  for (const auto& [name, value] : options_.given_states)
-    if (!taken_states_.contains(name))
-      throw Error(
-          ErrorCode::kOptimizer,
-          fmt::format("optimizer state does not fit: a value is given for '{}', and the optimizer keeps no "
-                      "state of this name.",
-                      name));
+  if (kept.of_weight == 0.0) return filled(variable.type, kept.initial);
+  if (weight.initial == nullptr) return nullptr;  // the host sends both
+  return scaled_constant(*weight.initial, variable.type.dtype, kept.of_weight);
 }
 
 ConstantPtr StepEmitter::filled(const ir::Type& type, double value) {

@@ -314,6 +314,17 @@ void ModelProgram::describe(const ForwardGraph& forward,
   }
 }
 
+std::map<std::string, ModelProgram::ScaledState> ModelProgram::scaled_states() const {
+  std::map<std::string, ScaledState> scaled;
+  const optimizers::Spec& optimizer = settings_.step.optimizer;
+  for (const auto& [weight, group] : optimizer.group_of)
+    for (const optimizers::StateTensor& kept : optimizers::state_of(optimizer, group))
+      if (const std::string name = optimizers::state_name(kept, weight);
+          kept.of_weight != 0.0 && tensors_.contains(name))
+        scaled[name] = {weight, kept.of_weight};
+  return scaled;
+}
+
 std::unique_ptr<ir::Module> ModelProgram::module() const { return module_->clone(); }
 
 }  // namespace ipu::frontends::popart

@@ -61,7 +61,13 @@ class ModelProgram {
   const std::vector<std::string>& inputs() const { return inputs_; }
   const SessionSettings& settings() const { return settings_; }
   std::unique_ptr<ir::Module> module() const;  // a new one for each caller
-  int ipus() const { return ipus_; }           // of a replica: the highest number used, and one
+  // States that the host sends before the first run: each starts at `factor` times the first value of `weight`.
+  struct ScaledState {
+    std::string weight;
+    double factor;
+  };
+  std::map<std::string, ScaledState> scaled_states() const;
+  int ipus() const { return ipus_; }  // of a replica: the highest number used, and one
   // Where the operators of the main graph run, by their first result, as far as options ask for a place.
   const std::map<std::string, StepOptions::Placement>& places() const { return places_; }
 

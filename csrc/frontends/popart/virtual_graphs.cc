@@ -24,7 +24,7 @@ class Chains {
  public:
   Chains(records::ModelRecord& model, const SessionSettings& settings) : model_(model), settings_(settings) {
     for (const auto& initialiser : model.graph.initialisers)
-      initialiser_bytes_[initialiser.name] = static_cast<double>(initialiser.value->bytes.size());
+      initialiser_bytes_[initialiser.name] = static_cast<double>(initialiser.type().bytes());
     for (size_t i = 0; i < model.graph.nodes.size(); ++i)
       for (const std::string& result : model.graph.nodes[i].results)
         if (!result.empty()) producer_[result] = i;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,16 @@ struct GraphRecord {
   };
   struct Initialiser {
     std::string name;
-    ConstantPtr value;
+    ConstantPtr value;     // nullptr: no importer needs it, `fed` says what it is
     bool trained = false;  // a variable that an optimizer updates; else a constant of the program
     // A variable that only the host changes. It stays a constant where an importer asks what it is.
     bool is_variable = false;
     ReplicaGrouping grouping = {};
     bool has_group_dimension = false;  // `value` has one value for each group, in front; the host sends them
     ir::Retrieval retrieval = ir::Retrieval::kOnePerGroup;
+    // A variable whose first value, of this type, is sent by the host: the program has none. Else it starts with `value`.
+    std::optional<ir::Type> fed = {};
+    ir::Type type() const { return value != nullptr ? ir::Type{value->dtype, value->shape} : fed.value(); }
   };
   std::string name;
   std::vector<Input> inputs;  // of a graph inside a node: names; types follow what it is given

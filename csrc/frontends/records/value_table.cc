@@ -87,25 +87,28 @@ void ValueTable::add_initialiser(const GraphRecord::Initialiser& initialiser, bo
   add(initialiser.name, known);
   if (!initialiser.trained && !initialiser.is_variable && !is_written) return;
   // What no device can hold says something of the model: the end of a slice.
-  if (!initialiser.trained && !is_written && !fits_device(*initialiser.value)) return;
-  if (initialiser.trained && !is_floating_point(initialiser.value->dtype))
+  if (!initialiser.trained && !is_written && known.constant != nullptr && !fits_device(*known.constant))
+    return;
+  const DType dtype = initialiser.type().dtype;
+  if (initialiser.trained && !is_floating_point(dtype))
     throw Error(
         ErrorCode::kNotDifferentiable,
         fmt::format("not differentiable: initialiser '{}' is to be trained and is {}; only floating-point "
                     "ones can be.",
-                    quotation(initialiser.name), to_string(initialiser.value->dtype)));
+                    quotation(initialiser.name), to_string(dtype)));
   make_variable(initialiser, *find(initialiser.name));
 }
 
 void ValueTable::make_variable(const GraphRecord::Initialiser& initialiser, Known& known) {
   const std::string& name = initialiser.name;
-  const ConstantPtr initial = device_constant(known.constant, name);
-  Shape shape = initial->shape;
-  if (initialiser.has_group_dimension) shape.erase(shape.begin());
-  ir::Value* input = graph_->add_input({initial->dtype, shape}, name);
+  const ConstantPtr initial = known.constant == nullptr ? nullptr : device_constant(known.constant, name);
+  const ir::Type given = initialiser.type();
+  ir::Type type{device_dtype(given.dtype), given.shape};
+  if (initialiser.has_group_dimension) type.shape.erase(type.shape.begin());
+  ir::Value* input = graph_->add_input(type, name);
   known.value = input;
   // Shapes and axes of a model may stand in initialisers; a program is compiled for what they are.
-  const bool may_be_shape = known.constant->dtype == DType::kF64 || !is_floating_point(initial->dtype);
+  const bool may_be_shape = given.dtype == DType::kF64 || !is_floating_point(given.dtype);
   if (!initialiser.is_variable || !may_be_shape || initialiser.has_group_dimension) known.constant = nullptr;
   known.is_variable = true;
   ir::Variable variable;
@@ -113,7 +116,7 @@ void ValueTable::make_variable(const GraphRecord::Initialiser& initialiser, Know
   variable.type = input->type();
   variable.role = initialiser.trained ? "parameter" : "buffer";
   variable.grouping = initialiser.grouping;
-  variable.initial = initial;  // with a part for each group, where there are several
+  if (!initialiser.fed) variable.initial = initial;  // with a part for each group, where there are several
   graph_->module()->add_variable(std::move(variable));
   ForwardGraph::Input& described = forward_->inputs.emplace_back();
   described.kind = ForwardGraph::Input::Kind::kVariable;

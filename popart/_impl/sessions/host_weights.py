@@ -33,9 +33,10 @@ class HostWeights:
         tensors: Mapping[str, Any],
         replicas: int,
         unstreamed: tuple[str, ...] = (),
+        scaled: Mapping[str, tuple[str, float]] | None = None,
     ) -> None:
-        """`unstreamed`: prefixes of states that stay on the device."""
-        self._initialisers, self._replicas = initialisers, replicas
+        """`unstreamed`: prefixes of states that stay on the device; `scaled`: states that start at a factor times a weight."""
+        self._initialisers, self._replicas, self._scaled = initialisers, replicas, scaled or {}
         self._tensors = tensors
         self.ids = [name for name, (_, _, kind) in tensors.items() if kind == "variable"]
         self.states = sorted(
@@ -90,8 +91,12 @@ class HostWeights:
         return replica_groups.assignment(self._replicas, grouping.getStride(), grouping.getGroupSize())
 
     def in_model(self, name: str) -> numpy.ndarray:
-        """The value as a model holds it: of each group its first replica's."""
-        settings, value = self._settings(name), self.values[name]
+        """The host's value as a model holds it."""
+        return self._to_model(name, self.values[name])
+
+    def _to_model(self, name: str, value: numpy.ndarray) -> numpy.ndarray:
+        """Of each group its first replica's."""
+        settings = self._settings(name)
         if settings is None:
             return value
         groups = settings.getGroupCount(self._replicas)
@@ -101,6 +106,26 @@ class HostWeights:
         return value[firsts[0]] if groups == 1 else value[firsts]
 
     # --- the device
+    def first_to_device(self, native: Any) -> None:
+        """What a device that was just loaded holds: the values of the model."""
+        on_device, model = native.variables(), self._initialisers.values
+        try:
+            for name in self.ids:
+                if name in on_device and name in model:
+                    self._write(native, name, self._from_model(name, model[name]), *on_device[name])
+            for name, (weight, factor) in self._scaled.items():
+                if name in on_device:
+                    with numpy.errstate(over="ignore"):
+                        value = (model[weight].astype(numpy.float32) * numpy.float32(factor)).astype(on_device[name][0])
+                    self._write(native, name, self._from_model(name, value), *on_device[name])
+        except ipu_core.Error as error:
+            raise as_popart(error) from error
+
+    def _write(self, native: Any, name: str, value: numpy.ndarray, dtype: Any, shape: tuple[int, ...]) -> None:
+        if value.size != numpy.prod(shape, dtype=numpy.int64):
+            value = self._to_model(name, value)
+        native.write(name, value.astype(dtype, copy=False).reshape(shape))
+
     def to_device(self, native: Any) -> None:
         """Sends all variables. States that the host has no values of, before the first time, have the first ones on the device."""
         on_device = native.variables()
@@ -109,11 +134,7 @@ class HostWeights:
                 if name in on_device and name in self.states and name not in self.values:
                     self._keep(name, native.read(name))
                 elif name in on_device and name in self.values:
-                    dtype, shape = on_device[name]
-                    value = self.values[name]
-                    if value.size != numpy.prod(shape, dtype=numpy.int64):
-                        value = self.in_model(name)
-                    native.write(name, value.astype(dtype, copy=False).reshape(shape))
+                    self._write(native, name, self.values[name], *on_device[name])
         except ipu_core.Error as error:
             raise as_popart(error) from error
 

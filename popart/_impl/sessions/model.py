@@ -94,6 +94,15 @@ def _narrow(graph: dict[str, Any]) -> None:
             _narrow(inner)
 
 
+def _feed(graph: dict[str, Any], names: Collection[str]) -> None:
+    """The host sends these initialisers: the program has their types, and the values only of those that may stand for shapes."""
+    graph["fed"] = sorted(names)
+    for name in names:
+        value = graph["initialisers"][name]
+        if value.dtype in (numpy.float32, numpy.float16):
+            graph["initialisers"][name] = (value.dtype, value.shape)
+
+
 def as_declared(model: onnx.ModelProto, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors of a program by name, where inputs of UINT64 are so again: the host gives them as the model says."""
     import onnx
@@ -127,6 +136,7 @@ def records(
     read["dialect"] = "popart"
     _narrow(read["graph"])
     read["graph"]["variables"] = sorted(variables)
+    _feed(read["graph"], {*trained, *variables})
     read["graph"]["groupings"] = dict(groupings)
     for node in read["graph"]["nodes"] if has_strided_groups else ():
         if node["type"] == "GroupNormalization":

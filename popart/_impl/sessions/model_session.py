@@ -109,7 +109,8 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         self._tensors |= {id: (_scalar_type(id), (), "scalar") for id in self._scalars}
         self._check_anchors()
         replicas = self._options.getGlobalReplicationFactor()
-        self._weights = HostWeights(self._initialisers, self._tensors, replicas, unstreamed_states(self._options))
+        unstreamed, scaled = unstreamed_states(self._options), self._program.scaled_states()
+        self._weights = HostWeights(self._initialisers, self._tensors, replicas, unstreamed, scaled)
         self._read_ir()
 
     def _records(self) -> dict[str, Any]:
@@ -323,6 +324,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         except ipu_core.Error as error:
             self._device.unload()
             raise popart_runtime_error(f"failed to attach to {self._device!r}: {error}") from error
+        self._weights.first_to_device(self._native)
         self._start_random()
         bind_synthetic(self, self._native)
         for stream, function in self._connected.items():

@@ -109,6 +109,33 @@ def test_an_equal_model_is_loaded_from_the_engine_cache(tmp_path):
                 call()
 
 
+def test_values_of_weights_are_no_part_of_executables_nor_of_their_keys(tmp_path):
+    momentum = {"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, True), "defaultWeightDecay": (0.5, True)}
+    combined = {"accumulatorAndMomentum": popart.SGDAccumulatorAndMomentum.Combined}
+    x = np.ones((2, 3), np.float32)
+    sessions = {
+        "inference": lambda w, **more: inference(linear(w), constantWeights=False, **more),
+        "training": lambda w, **more: training(linear(w), optimizer=popart.SGD(momentum, **combined), **more),
+    }
+    for name, made in sessions.items():
+        folder = tmp_path / name
+        for number, weight in enumerate((W, 3 * W)):
+            with popart.DeviceManager().acquireAvailableDevice(1) as device:
+                session = made(weight, device=device, enableEngineCaching=True, cachePath=str(folder))
+                assert session._native.from_cache == (number > 0) and len(list(folder.glob("*.popef"))) == 1
+                np.testing.assert_array_equal(weights(session, w=W)["w"], weight)
+                session.saveExecutable(tmp_path / f"{name}.{number}", True, False)
+                if name == "training":  # the momentum starts at the decay of the weight
+                    session.weightsFromHost()
+                    step(session, x=x)
+                    gradient = x.T @ np.ones((2, 4), np.float32) + 0.5 * weight
+                    np.testing.assert_allclose(weights(session, w=W)["w"], weight - 0.1 * gradient, rtol=1e-5)
+        other = made(5 * W, device=offline(), prepare=False)
+        other.loadExecutable(tmp_path / f"{name}.0")
+    constant = [inference(linear(weight), device=offline(), prepare=False)._program.text() for weight in (W, 3 * W)]
+    assert constant[0] != constant[1]  # constantWeights: they are the program
+
+
 @pytest.mark.shows("popart.InferenceSession.getSummaryReport", "popart.InferenceSession.getSerializedGraph")
 def test_reports_need_a_prepared_session_and_name_it(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
