@@ -215,6 +215,10 @@ void Engine::Impl::allocate() {
     const ConstantData& initial = *program->constants[variable.constant];
     TensorSpec plain = variable.plain();
     const int64_t own = plain.stored_bytes();
+    if (initial.shape.empty() && static_cast<int64_t>(initial.bytes.size()) != own) {
+      fill_variable(static_cast<int>(v), initial.bytes);
+      continue;
+    }
     const bool is_for_all = static_cast<int64_t>(initial.bytes.size()) == own;
     IPU_CHECK(is_for_all || static_cast<int64_t>(initial.bytes.size()) ==
                                 own * variable.groups.count(program->job_replicas()),
@@ -281,6 +285,17 @@ void Engine::Impl::allocate() {
   ready = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
   open_lanes = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
   for_caller = std::vector<std::atomic<uint64_t>>((actor_count + 63) / 64);
+}
+
+// Every element becomes `element`. The memory is zero so far.
+void Engine::Impl::fill_variable(int number, std::span<const std::byte> element) {
+  if (std::all_of(element.begin(), element.end(), [](std::byte b) { return b == std::byte{0}; })) return;
+  const program::Variable& variable = program->variables[number];
+  std::vector<std::byte> plain(static_cast<size_t>(variable.plain().stored_bytes()));
+  for (size_t at = 0; at < plain.size(); at += element.size())
+    std::copy(element.begin(), element.end(), plain.begin() + static_cast<std::ptrdiff_t>(at));
+  for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
+    plain_to_stored(variable, shard_of(variable, r), plain.data(), variable_address(number, r));
 }
 
 std::byte* Engine::Impl::variable_address(int variable, int replica) const {

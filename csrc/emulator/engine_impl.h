@@ -155,6 +155,7 @@ struct Engine::Impl final : HelpedRun {
   void allocate();
   void resolve_pointers(Actor& actor);
   std::byte* variable_address(int variable, int replica) const;
+  void fill_variable(int number, std::span<const std::byte> element);
   std::byte* remote_entry(int buffer, int64_t entry, int replica) const;
 
   // --- variables and the host (engine_variables.cc)

@@ -285,7 +285,8 @@ struct Variable {
   int64_t shard_over = 1;
   std::string remote_buffer;  // "" on chip; else the remote buffer and entry it lives in
   int64_t remote_entry = 0;
-  ConstantPtr initial;   // nullptr: uploaded by the host (weights_from_host)
+  ConstantPtr
+      initial;  // nullptr: uploaded by the host (weights_from_host); 0-d: what every element starts with
   bool adopted = false;  // host storage belongs to the user, not to us
 };
 

@@ -108,7 +108,8 @@ void check_variables(const Program& program) {
     const int64_t bytes = elements(plain, stored.dtype) * width;
     const auto given = static_cast<int64_t>(initial->bytes.size());
     const int64_t groups = variable.groups.count(program.job_replicas());
-    require(given == bytes || (given / groups == bytes && given % groups == 0),
+    require(given == bytes || (initial->shape.empty() && given == width) ||
+                (given / groups == bytes && given % groups == 0),
             fmt::format("its initial value has {} bytes, not {}", given, bytes));
   }
 }

@@ -570,6 +570,28 @@ TEST(Engine, VariablesStartFromTheirConstant) {
   EXPECT_EQ(out, (std::vector<float>{3, 4}));
 }
 
+TEST(Engine, OneNumberIsWhatEveryElementOfAVariableStartsWith) {
+  for (const float number : {2.5F, 0.0F}) {
+    Program p;
+    p.ipus.resize(1);
+    p.replicas = 2;
+    auto data = std::make_shared<ConstantData>();
+    data->dtype = DType::kF32;
+    data->bytes.resize(4);
+    std::memcpy(data->bytes.data(), &number, 4);
+    p.constants.push_back(data);
+    p.variables.push_back({"state", "buffer", f32({3}), 0, 0, true});
+    int y = add_stream(p, "y", StreamMode::kAll, f32({3}));
+    IpuWriter w(p, 0);
+    w.store(y, w.variable(0));
+    Engine engine(checked(p), {.threads = 1});
+    std::vector<float> out(6);
+    StreamBinding bindings[] = {bound(out, 2)};
+    engine.run(bindings);
+    EXPECT_EQ(out, std::vector<float>(6, number));
+  }
+}
+
 TEST(Engine, ReplicasAddInReplicaOrder) {
   const int replicas = 4;
   for (int64_t group : {0, 2}) {

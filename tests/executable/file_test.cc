@@ -314,7 +314,7 @@ TEST(ExecutableFile, every_truncation_and_every_surplus_is_found) {
 TEST(ExecutableFile, another_version_of_the_container_is_refused) {
   std::vector<std::byte> bytes = sample_bytes(3);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  size_t at = text.find("\"format_version\":\"7\"");
+  size_t at = text.find("\"format_version\":\"8\"");
   ASSERT_NE(at, std::string::npos);
   bytes[at + 18] = std::byte{'1'};
   uint64_t header = 0;
@@ -324,7 +324,7 @@ TEST(ExecutableFile, another_version_of_the_container_is_refused) {
   std::copy(digest.begin(), digest.end(), bytes.end() - 16);
   EXPECT_EQ(message_of(bytes),
             "file version [IPU-E502]: FILE has container version 1; this version of poptorch reads version "
-            "7.\n  try:      compile and save again with this version.");
+            "8.\n  try:      compile and save again with this version.");
 }
 
 // What checksums cannot find: a sealed file that says something impossible.

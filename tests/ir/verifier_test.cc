@@ -74,6 +74,7 @@ TEST(Verifier, bad_entries_of_the_tables_of_a_module_are_named) {
   EXPECT_EQ(all("stream @s: f32[2] {period=0}"), "stream @s has period 0\n");
   EXPECT_EQ(all("variable @w: f32[2] {initial=dense<f32[3]: 0.0>}"),
             "variable @w is f32[2], its initial value f32[3]\n");
+  EXPECT_EQ(all("variable @w: f32[2] {initial=dense<f32[]: 0.0>}"), "");  // one number for every element
   EXPECT_EQ(all("variable @w: f32[2] {shard_over=0}"), "variable @w is sharded over 0 replicas\n");
   EXPECT_EQ(all("variable @w: f32[2] {group_stride=0}"),
             "variable @w has a grouping of stride 0 and size 0\n");

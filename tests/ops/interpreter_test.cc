@@ -144,6 +144,19 @@ TEST_F(InterpreterTest, VariablesKeepTheirStateBetweenRuns) {
   EXPECT_EQ(interpreter.variables["w"].values[0], 5);
 }
 
+TEST_F(InterpreterTest, OneNumberIsWhatEveryElementStartsWith) {
+  ir::Variable variable;
+  variable.name = "w";
+  variable.type = {DType::kF32, {2, 3}};
+  variable.initial = ir::make_scalar(DType::kF32, 0.5);
+  ir::Variable& w = module_.add_variable(variable);
+  builder_.assign_variable(w, builder_.read_variable(w));
+  module_.entry_points["main"] = "main";
+  Interpreter interpreter(module_);
+  interpreter.run_entry_point("main");
+  EXPECT_EQ(interpreter.variables["w"].values, std::vector<double>(6, 0.5));
+}
+
 TEST_F(InterpreterTest, StreamsGiveTheirElementsInOrder) {
   ir::Stream& in = module_.add_stream(stream("in"));
   ir::Stream result = stream("out");

@@ -94,6 +94,9 @@ TEST(CheckVariables, refuses_an_initial_value_of_another_type_or_size) {
             std::string::npos);
   EXPECT_NE(message(with(v, constant(DType::kF32, {7}))).find("initial value has 28 bytes, not 24"),
             std::string::npos);
+  EXPECT_NE(message(with(v, constant(DType::kF32, {1}))).find("initial value has 4 bytes, not 24"),
+            std::string::npos);
+  check_program(with(v, constant(DType::kF32, {})));  // one number for every element
 }
 
 }  // namespace

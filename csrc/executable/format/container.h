@@ -15,7 +15,7 @@
 namespace ipu::executable {
 
 inline constexpr std::string_view kContainerFormat = "poptorch-executable";
-inline constexpr int kContainerVersion = 7;
+inline constexpr int kContainerVersion = 8;
 
 // A view of a tensor in a container. `dtype` is one of safetensors' names.
 struct Blob {

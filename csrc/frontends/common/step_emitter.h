@@ -87,8 +87,6 @@ class StepEmitter {
                           const ir::Variable& weight);
   // Further outputs of the gradient graph.
   void collect_value_gradients();
-  // Equal initial values share one constant.
-  ConstantPtr filled(const ir::Type& type, double value);
   const ir::Stream& stream(const std::string& name, ir::StreamDirection direction, const ir::Type& type,
                            DType host);
   void make_streams();
@@ -216,7 +214,6 @@ class StepEmitter {
   ir::Variable *scaling_factor_variable_ = nullptr, *updates_counted_variable_ = nullptr;
   int seed_input_ = -1;                      // of the forward graph
   int run_seed_ = -1, iteration_seed_ = -1;  // slots: of the run and replica, and of the device iteration
-  std::map<std::tuple<DType, Shape, double>, ConstantPtr> filled_;
 };
 
 }  // namespace ipu::frontends

@@ -271,24 +271,9 @@ StepEmitter::Trained StepEmitter::make_trained(int index, int group) {
 
 ConstantPtr StepEmitter::first_value(const ir::Variable& variable, const optimizers::StateTensor& kept,
                                      const ir::Variable& weight) {
-  if (kept.of_weight == 0.0) return filled(variable.type, kept.initial);
+  if (kept.of_weight == 0.0) return ir::make_scalar(variable.type.dtype, kept.initial);
   if (weight.initial == nullptr) return nullptr;  // the host sends both
   return scaled_constant(*weight.initial, variable.type.dtype, kept.of_weight);
-}
-
-ConstantPtr StepEmitter::filled(const ir::Type& type, double value) {
-  ConstantPtr& known = filled_[{type.dtype, type.shape, value}];
-  if (known == nullptr) {
-    const ConstantPtr one = ir::make_scalar(type.dtype, value);
-    auto data = std::make_shared<ConstantData>();
-    data->dtype = type.dtype;
-    data->shape = type.shape;
-    data->bytes.reserve(type.bytes());
-    for (int64_t i = 0; i < type.elements(); ++i)
-      data->bytes.insert(data->bytes.end(), one->bytes.begin(), one->bytes.end());
-    known = data;
-  }
-  return known;
 }
 
 const ir::Stream& StepEmitter::stream(const std::string& name, ir::StreamDirection direction,

@@ -77,8 +77,8 @@ void Verifier::replicas(const Variable& v, const std::string& name) {
   }
   if (v.initial == nullptr) return;
   const Shape& given = v.initial->shape;
-  // One for all groups, or one for each.
-  const bool fits = given == (v.shard_over == 1 ? v.type.shape : v.meta_shape) ||
+  // One number for all elements, one value for all groups, or one for each.
+  const bool fits = given.empty() || given == (v.shard_over == 1 ? v.type.shape : v.meta_shape) ||
                     (is_counted && given == host_shape(v, replicas_));
   if (v.initial->dtype != v.type.dtype || !fits)
     report(fmt::format("{} is {}, its initial value {}", name, to_string(v.type),

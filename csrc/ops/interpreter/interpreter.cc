@@ -101,11 +101,12 @@ ReferenceTensor* Interpreter::find_value(int64_t number, const ir::Variable& var
   auto at = values.find(variable.name);
   if (at == values.end()) {
     if (variable.initial == nullptr) return nullptr;
-    at = values
-             .emplace(variable.name,
-                      value_on_replica(variable, ReferenceTensor::from_constant(*variable.initial),
-                                       replicas(), number))
-             .first;
+    ReferenceTensor first = ReferenceTensor::from_constant(*variable.initial);
+    if (first.type.shape.empty()) {  // what every element starts with
+      first.type.shape = variable.shard_over > 1 ? variable.meta_shape : variable.type.shape;
+      first.values.assign(static_cast<size_t>(first.type.elements()), first.values[0]);
+    }
+    at = values.emplace(variable.name, value_on_replica(variable, first, replicas(), number)).first;
   }
   return &at->second;
 }
