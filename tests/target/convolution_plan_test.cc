@@ -57,6 +57,20 @@ std::vector<Case> cases(int count, double field, double batch, double channels) 
   return all;
 }
 
+// 3x3 over a field of 8x8, 32 channels to 32, on the machine for teaching: the worked example of docs/device-model.md.
+TEST(ConvolutionPlan, of_the_worked_example_costs_what_the_page_says) {
+  Convolution c{.groups = 1, .batch = 1, .rows = 8, .columns = 8, .inputs = 32, .outputs = 32};
+  c.kernel_rows = c.kernel_columns = 3;
+  c.padding_rows = c.padding_columns = 2;
+  const ProductSplit split{
+      .method = ProductMethod::kMatrixUnit, .rows = 4, .outputs = 2, .group_outputs = 16};
+  const ProductPlan plan =
+      price_product(*find_machine("toy"), forward_shape(c), {ProductType::kFp16Fp16, 0.6}, split);
+  EXPECT_EQ(plan.cycles.inner_loops, 7147);
+  EXPECT_EQ(plan.cycles.exchange_operands, 2560 * 0.5 / 8 + 9216 * 0.75 / 4);
+  EXPECT_EQ(plan.cycles.total(), 9535);
+}
+
 TEST(ConvolutionPlan, is_the_best_of_all_splits) {
   const Machine machine = with_tiles(16);
   for (const Case& c : cases(200, 7, 3, 60)) {

@@ -41,8 +41,7 @@ double rack_seconds(const Machine& machine, double bytes, int64_t replicas, int6
 }
 
 double all_reduce_seconds(const Machine& machine, double bytes, int64_t replicas, int64_t ipus_of_a_replica) {
-  constexpr int64_t kRack = 64;
-  const int64_t of_a_rack = std::clamp<int64_t>(kRack / ipus_of_a_replica, 1, replicas);
+  const int64_t of_a_rack = std::clamp<int64_t>(machine.whole("rack_ipus") / ipus_of_a_replica, 1, replicas);
   const int64_t racks = (replicas + of_a_rack - 1) / of_a_rack;
   return ring_seconds(machine, bytes, of_a_rack) + rack_seconds(machine, bytes, of_a_rack, racks);
 }

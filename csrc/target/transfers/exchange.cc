@@ -9,12 +9,6 @@
 namespace ipu::target {
 namespace {
 
-// Sync and wires of a busy exchange are reached with so many messages at once.
-constexpr double kManyPairs = 76;
-// A broadcast to so many tiles leaves the neighbourhood of the sender.
-constexpr int64_t kNearTiles = 16;
-constexpr int64_t kFewTiles = 4;
-
 double both(const Machine& machine, double bytes) { return bytes / machine["exchange_bytes_per_cycle"]; }
 
 }  // namespace
@@ -36,16 +30,17 @@ double word_cycles(const Machine& machine, Pattern pattern, int64_t tiles) {
   switch (pattern) {
     case Pattern::kPairs: {
       const double quiet = machine["pair_cycles"], busy = machine["busy_pair_cycles"];
-      return quiet + (busy - quiet) * std::min(1.0, (count - 1) / (kManyPairs - 1));
+      return quiet + (busy - quiet) * std::min(1.0, (count - 1) / (machine["busy_pairs"] - 1));
     }
     case Pattern::kBroadcast:
-      return machine[tiles <= kNearTiles ? "near_pattern_cycles" : "broadcast_cycles"];
+      return machine[tiles <= machine.whole("near_tiles") ? "near_pattern_cycles" : "broadcast_cycles"];
     case Pattern::kGather:
       return std::max(machine["near_pattern_cycles"], machine["gather_cycles"] + count);
     case Pattern::kScatter:
       return machine["scatter_cycles"] + count;
     default:
-      return tiles <= kFewTiles ? machine["few_to_few_cycles"] : machine["all_to_all_cycles"] + count;
+      return tiles <= machine.whole("few_tiles") ? machine["few_to_few_cycles"]
+                                                 : machine["all_to_all_cycles"] + count;
   }
 }
 
@@ -58,8 +53,8 @@ double message_cycles(const Machine& machine, Pattern pattern, int64_t tiles, do
   const double count = static_cast<double>(tiles);
   switch (pattern) {
     case Pattern::kBroadcast: {
-      // Tiles that share a bus receive together, if there are as many as two neighbours of each side.
-      const double share = tiles >= kFewTiles ? machine["tiles_per_exchange_bus"] : 1;
+      // Tiles that share a bus receive together, unless there are few.
+      const double share = tiles >= machine.whole("few_tiles") ? machine["tiles_per_exchange_bus"] : 1;
       return machine["broadcast_cycles"] + both(machine, bytes / share);
     }
     case Pattern::kGather:

@@ -36,8 +36,8 @@ double host_bytes_per_second(const Machine& machine, int64_t tiles, int64_t lane
 }
 
 double host_seconds(const Machine& machine, int64_t tiles_of_an_ipu) {
-  constexpr int64_t kManyTiles = 500;
-  return machine["host_seconds"] + (tiles_of_an_ipu > kManyTiles ? machine["host_many_tiles_seconds"] : 0);
+  return machine["host_seconds"] +
+         (tiles_of_an_ipu > machine.whole("host_many_tiles") ? machine["host_many_tiles_seconds"] : 0);
 }
 
 }  // namespace ipu::target
