@@ -12,21 +12,15 @@ class HostVariable:
     """One variable on the host.
 
     `data` has the shape that the user gives: one value for each group in front, where there are several. A grouping that
-    is not constant lies on the device in a finer one: `to_device` gives the user's group of each group there, `to_host` the
-    first group there of each of the user's.
+    is not constant lies on the device in a finer one: `to_device` gives the user's group of each group there.
     """
 
-    __slots__ = ("data", "memmap", "to_device", "to_host")
+    __slots__ = ("data", "memmap", "to_device")
 
     def __init__(
-        self,
-        data: numpy.ndarray,
-        memmap: numpy.memmap | None = None,
-        to_device: list[int] | None = None,
-        to_host: list[int] | None = None,
+        self, data: numpy.ndarray, memmap: numpy.memmap | None = None, to_device: list[int] | None = None
     ) -> None:
-        self.data, self.memmap = data, memmap
-        self.to_device, self.to_host = to_device, to_host
+        self.data, self.memmap, self.to_device = data, memmap, to_device
 
     def check_writable(self, tensor_id: str) -> None:
         """Raises ValueError when the data lie in memory that cannot be written."""
@@ -54,9 +48,8 @@ class HostVariables:
         data: numpy.ndarray,
         memmap: numpy.memmap | None = None,
         to_device: list[int] | None = None,
-        to_host: list[int] | None = None,
     ) -> None:
-        self.by_number[number] = HostVariable(data, memmap, to_device, to_host)
+        self.by_number[number] = HostVariable(data, memmap, to_device)
 
     def is_in_sync(self, number: int) -> bool:
         return self.in_sync or number not in self.by_number

@@ -38,14 +38,17 @@ def reason_of(error: Exception) -> str:
 
 
 class core_errors:
-    """`with core_errors():` makes `popart_exception` of what the native side refuses."""
+    """`with core_errors():` makes `popart_exception` of what the native side refuses; arguments as of `as_popart`."""
+
+    def __init__(self, cures: Mapping[str, str] = CURES, of_run: bool = False) -> None:
+        self._cures, self._of_run = cures, of_run
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, ipu_core.Error):
-            raise as_popart(error) from error
+            raise as_popart(error, self._of_run, self._cures) from error
 
 
 class Checked:

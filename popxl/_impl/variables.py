@@ -99,7 +99,7 @@ def _variable(
         record_tensor(function, tensor.id)
     tensor.__dict__["_grouping"] = grouping
     tensor.__dict__["_memmap"] = memmap
-    host_variables(program).add(number, array, memmap, grouping.to_device_map, grouping.to_host_map)
+    host_variables(program).add(number, array, memmap, grouping.to_device_map)
     return tensor
 
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-import ipu_core
 from ipu_core._native import replica_groups
 from popart._impl.exceptions import popart_exception, popart_internal_exception, popart_runtime_error
 from popart._impl.logs import getLogger
-from popart._impl.core_errors import as_popart
+from popart._impl.core_errors import core_errors
 from popart._impl.sessions.initialisers import Initialisers
 
 if TYPE_CHECKING:
@@ -109,52 +108,46 @@ class HostWeights:
     def first_to_device(self, native: Any) -> None:
         """What a device that was just loaded holds: the values of the model."""
         on_device, model = native.variables(), self._initialisers.values
-        try:
-            for name in self.ids:
-                if name in on_device and name in model:
-                    self._write(native, name, self._from_model(name, model[name]), *on_device[name])
-            for name, (weight, factor) in self._scaled.items():
-                if name in on_device:
-                    with numpy.errstate(over="ignore"):
-                        value = (model[weight].astype(numpy.float32) * numpy.float32(factor)).astype(on_device[name][0])
-                    self._write(native, name, self._from_model(name, value), *on_device[name])
-        except ipu_core.Error as error:
-            raise as_popart(error) from error
+        first = {name: model[name] for name in self.ids if name in on_device and name in model}
+        for name, (weight, factor) in self._scaled.items():
+            if name in on_device:
+                with numpy.errstate(over="ignore"):
+                    first[name] = (model[weight].astype(numpy.float32) * numpy.float32(factor)).astype(on_device[name][0])
+        with core_errors():
+            native.upload({name: self._sent(name, self._from_model(name, value)) for name, value in first.items()})
 
-    def _write(self, native: Any, name: str, value: numpy.ndarray, dtype: Any, shape: tuple[int, ...]) -> None:
-        if value.size != numpy.prod(shape, dtype=numpy.int64):
-            value = self._to_model(name, value)
-        native.write(name, value.astype(dtype, copy=False).reshape(shape))
+    def _sent(self, name: str, value: numpy.ndarray) -> tuple[numpy.ndarray, list[int], int]:
+        """The value with, of each replica, the entry of the array that it has."""
+        return value, self._entries(name), 0
+
+    def _entries(self, name: str) -> list[int]:
+        """Of each replica, the entry of the array that it has."""
+        settings = self._settings(name)
+        if settings is None:
+            return []
+        of_groups = settings.numReplicasReturningVariable(self._replicas) == settings.getGroupCount(self._replicas)
+        return self._group_of_each(settings) if of_groups else list(range(self._replicas))
 
     def to_device(self, native: Any) -> None:
         """Sends all variables. States that the host has no values of, before the first time, have the first ones on the device."""
         on_device = native.variables()
-        try:
-            for name in (*self.ids, *self.states):
-                if name in on_device and name in self.states and name not in self.values:
-                    self._keep(name, native.read(name))
-                elif name in on_device and name in self.values:
-                    self._write(native, name, self.values[name], *on_device[name])
-        except ipu_core.Error as error:
-            raise as_popart(error) from error
+        sent = [name for name in (*self.ids, *self.states) if name in on_device]
+        with core_errors():
+            for name in sent:
+                if name not in self.values and name in self.states:
+                    self.values[name] = native.read(name)
+            native.upload({name: self._sent(name, self.values[name]) for name in sent if name in self.values})
 
     def from_device(self, native: Any) -> None:
         on_device = native.variables()
-        try:
+        with core_errors():
             for name in (*self.ids, *self.states):
-                if name in on_device:
-                    self._keep(name, native.read(name))
-        except ipu_core.Error as error:
-            raise as_popart(error) from error
-
-    def _keep(self, name: str, value: numpy.ndarray) -> None:
-        known = self.values.get(name)
-        if known is None:
-            self.values[name] = value
-        elif known.size == value.size:
-            self.values[name] = value.astype(known.dtype, copy=False).reshape(known.shape)
-        else:  # one value on the device, which several replicas return
-            self.values[name] = numpy.broadcast_to(value.astype(known.dtype, copy=False), known.shape).copy()
+                if name in on_device and name not in self.values:
+                    self.values[name] = native.read(name)
+                elif name in on_device:
+                    value = numpy.empty_like(self.values[name], order="C")
+                    native.download({name: (value, self._entries(name), 0)})
+                    self.values[name] = value
 
     # --- arrays of users
     def read(self, weightsIo: Any) -> None:

@@ -11,13 +11,11 @@ import numpy
 
 from ipu_core._native import replica_groups
 from ipu_common.host_variables import HostVariable, host_variables
-import ipu_core
-from popart._impl.core_errors import CURES, as_popart, reason_of
+from popart._impl.core_errors import CURES, core_errors, reason_of
 from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
-from popart._impl.sessions.entry_rows import EntryRows, entry_rows
 from popart._impl.sessions.inference import InferenceSession
 from popart._impl.tensor_info import NUMPY, of_native_number
 
@@ -59,8 +57,8 @@ class IrSession(InferenceSession):
         self.only: set[int] | None = None  # numbers of the tensors that an upload is about; None: all
         self.last_replicas: dict[str, numpy.ndarray] = {}  # variables read from all replicas: their last download
         self._replicas = 1  # of this process
-        self._groups: dict[str, list[int]] = {}
-        self._rows: dict[str, EntryRows] = {}  # of variables that do not lie in a remote entry as they are
+        # Of variables: the host's entry that each replica has, shards of an entry, whether each replica is read.
+        self._layouts: dict[str, tuple[list[int], int, bool]] = {}
         self._steps = 1
         self._uses: dict[str, tuple[str, tuple[int, ...], int]] = {}
         self._arrays: dict[str, numpy.dtype] = {}  # types of streams on the device
@@ -85,10 +83,8 @@ class IrSession(InferenceSession):
         engine = ",".join(f"{key}:{value}" for key, value in sorted(dict(options.engineOptions).items()))
         kind = "ipu" if self._compiled_for[0] in _HARDWARE else str(self._compiled_for[0])
         key = f"device={kind} ipus={self._compiled_for[1]} engine={engine.replace(' ', '_')}"
-        try:
+        with core_errors(self.cures):
             self._native = core.compile(os.fsencode(folder), key, self._compiled_for[0] not in _HARDWARE)
-        except ipu_core.Error as error:
-            raise self._error(error) from error
         how = "loaded from the cache" if self._native.from_cache else "compiled"
         getLogger("session").debug(f"the executable of {self._name} was {how}")
         self._replicas, self._steps = local, max(1, ir.getDataFlow().batchesPerStep())
@@ -98,13 +94,7 @@ class IrSession(InferenceSession):
             number = core.find_tensor(0, name)
             if number in self._host.by_number:
                 self._variables[name] = number
-                settings = core.variable(number)
-                assignment = _assignment(settings, total)
-                rows = entry_rows(core, number, settings, assignment)
-                if rows is not None:
-                    self._rows[name] = rows
-                by_replica = settings["all_replicas"] and (rows is None or rows.over == 1)
-                self._groups[name] = assignment if by_replica else []
+                self._layouts[name] = self._layout(number, total)
             elif number >= 0:
                 getLogger("devicex").trace(f"no download buffer for '{name}': it is never read by the host")
             if number >= 0:
@@ -115,6 +105,20 @@ class IrSession(InferenceSession):
         from popart._impl.job import exchange_of  # only in a job: it needs torch
 
         self._native.set_job(options.globalReplicaOffset, exchange_of(self._native))
+
+    def _layout(self, number: int, replicas: int) -> tuple[list[int], int, bool]:
+        core, settings = self._ir.core, self._ir.core.variable(number)
+        entries = list(settings["assignment"]) or replica_groups.assignment(
+            replicas, settings["stride"], settings["size"] or replicas
+        )
+        shards = 0
+        if settings["remote_buffer"] >= 0:
+            over, stored = settings["shard_over"], tuple(core.remote_buffers()[settings["remote_buffer"]][1])
+            shard = -(-math.prod(core.tensor_info(number)[1]) // over)
+            shards = 0 if math.prod(stored) == shard and (over == 1 or stored == (shard,)) else over
+        is_each = settings["all_replicas"] and shards <= 1
+        coarse = self._host.by_number[number].to_device
+        return entries if coarse is None else [coarse[entry] for entry in entries], shards, is_each
 
     @property
     def first_replica(self) -> int:
@@ -139,9 +143,6 @@ class IrSession(InferenceSession):
             )
         self._device = device
 
-    def _error(self, error: ipu_core.Error, of_run: bool = False) -> Exception:
-        return as_popart(error, of_run, self.cures)
-
     def _prepared(self) -> Any:
         if self._native is None:
             raise popart_exception("the program is not compiled: call prepareDevice first")
@@ -151,10 +152,8 @@ class IrSession(InferenceSession):
         """Takes the IPUs that the program needs, of those that this process emulates."""
         native = self._prepared()
         if not native.is_attached:
-            try:
+            with core_errors(self.cures):
                 native.attach()
-            except ipu_core.Error as error:
-                raise self._error(error) from error
 
     def detach(self) -> None:
         """Gives the IPUs back."""
@@ -168,22 +167,21 @@ class IrSession(InferenceSession):
     def _run_entry(self, entry: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         native = self._prepared()
         self.attach()
-        try:
+        with core_errors(self.cures, of_run=True):
             native.run_parts(inputs, entry, outputs)
-        except ipu_core.Error as error:
-            raise self._error(error, of_run=True) from error
 
     # --- variables
     def weightsFromHost(self) -> None:
         """The host's values of all variables go to the device; of those in `only`, where that is set."""
         native = self._prepared()
         self.attach()
-        try:
-            for name, number in self._variables.items():
-                if self.only is None or number in self.only:
-                    native.write(name, self._to_device(name, self._host.by_number[number]))
-        except ipu_core.Error as error:
-            raise self._error(error) from error
+        sent = {
+            name: (self._host.by_number[number].data, *self._layouts[name][:2])
+            for name, number in self._variables.items()
+            if self.only is None or number in self.only
+        }
+        with core_errors(self.cures):
+            native.upload(sent)
         if "weights_from_host" in native.entry_points:
             self._run_entry("weights_from_host", {}, {})
         getLogger("devicex").debug("weights from host: all variables were uploaded")
@@ -193,61 +191,34 @@ class IrSession(InferenceSession):
         native = self._prepared()
         if "weights_to_host" in native.entry_points:
             self._run_entry("weights_to_host", {}, {})
-        try:
-            for name, number in self._variables.items():
-                self._from_device(name, self._host.by_number[number], native.read(name))
-        except ipu_core.Error as error:
-            raise self._error(error) from error
+        for name, number in self._variables.items():
+            held, (entries, shards, is_each) = self._host.by_number[number], self._layouts[name]
+            if is_each:
+                self.last_replicas[name] = self.read_all_replicas(name)
+                held.data[...] = self.last_replicas[name][replica_groups.firsts(entries)].reshape(held.data.shape)
+            else:
+                self._download(name, held.data, entries, shards)
+            if held.memmap is not None:
+                held.memmap.flush()
         self._host.in_sync = True
         getLogger("devicex").debug("weights to host: all variables were downloaded")
 
-    def _to_device(self, name: str, variable: HostVariable) -> numpy.ndarray:
-        dtype, shape = self._native.variables()[name]
-        data = variable.data if variable.to_device is None else variable.data[variable.to_device]
-        groups = self._groups[name]
-        if groups:  # one value for each replica
-            many = max(groups) + 1 > 1
-            data = data[groups] if many else numpy.broadcast_to(data, (len(groups), *data.shape))
-        typed = _as_device(data, dtype)
-        rows = self._rows.get(name)
-        return (typed if rows is None else rows.stored(typed)).reshape(shape)
-
-    def _from_device(self, name: str, variable: HostVariable, array: numpy.ndarray) -> None:
-        data, groups = variable.data, self._groups[name]
-        typed = self._values(name, variable, _as_host(array, data.dtype))
-        if groups:
-            self.last_replicas[name] = typed
-            typed = typed.reshape(len(groups), -1)[replica_groups.firsts(groups)]
-        if variable.to_host is not None:
-            typed = typed.reshape(len(variable.to_device or ()), -1)[variable.to_host]
-        data[...] = typed.reshape(data.shape)
-        if variable.memmap is not None:
-            variable.memmap.flush()
-
-    def _values(self, name: str, variable: HostVariable, stored: numpy.ndarray) -> numpy.ndarray:
-        """What the device has of a variable, with the host's elements where a remote entry does not hold all."""
-        rows = self._rows.get(name)
-        if rows is None:
-            return stored
-        old, groups = (
-            variable.data if variable.to_device is None else variable.data[variable.to_device],
-            self._groups[name],
-        )
-        if groups:
-            old = old.reshape(max(groups) + 1, -1)[groups]
-        return rows.read(stored, old)
+    def _download(self, name: str, array: numpy.ndarray, entries: list[int], shards: int) -> None:
+        with core_errors(self.cures):
+            self._prepared().download({name: (array, entries, shards)})
 
     def read_all_replicas(self, tensor_id: str) -> numpy.ndarray:
-        """Value of a variable on each replica, shape (replicas, ...), in a new array."""
-        dtype = self._dtypes[tensor_id]
-        try:
-            read = _as_host(self._prepared().read(tensor_id), dtype)
-        except ipu_core.Error as error:
-            raise self._error(error) from error
-        rows = self._rows.get(tensor_id)
-        if rows is None:
-            return read
-        return rows.of_each_replica(self._values(tensor_id, self._host_variable(tensor_id), read))
+        """Values of a variable in a new array, a row for each replica."""
+        entries, shards, is_each = self._layouts[tensor_id]
+        # Elements that no remote entry holds are the host's.
+        rows = self._host_variable(tensor_id).data.reshape(max(entries) + 1, -1)
+        if is_each:
+            rows = rows[entries]
+            self._download(tensor_id, rows, list(range(len(entries))), shards)
+            return rows
+        rows = rows.copy()
+        self._download(tensor_id, rows, entries, shards)
+        return rows[entries]
 
     @property
     def has_upload_program(self) -> bool:
@@ -366,13 +337,6 @@ class IrSession(InferenceSession):
         return self._name
 
 
-def _assignment(settings: Mapping[str, Any], replicas: int) -> list[int]:
-    """Group of each replica."""
-    if settings["assignment"]:
-        return list(settings["assignment"])
-    return replica_groups.assignment(replicas, settings["stride"], settings["size"] or replicas)
-
-
 def _numpy_type(core: Any, number: int) -> numpy.dtype:
     return NUMPY[of_native_number(core.tensor_info(number)[0])]
 
@@ -384,20 +348,3 @@ def _check_type(name: str, array: numpy.ndarray, target: numpy.dtype) -> None:
     if {"int64": "int32", "uint64": "uint32"}.get(array.dtype.name) != target.name:
         raise popart_runtime_error(f"the input '{name}' has {array.dtype}, and the stream takes {target}")
     getLogger("session").warn(f"the input '{name}' has {array.dtype}: it is narrowed to {target}")
-
-
-def _as_device(array: numpy.ndarray, dtype: Any) -> numpy.ndarray:
-    """In the type of the device: 64-bit numbers are narrowed, codes of float8 are bytes."""
-    target = numpy.dtype(dtype)
-    if array.dtype == target:
-        return array
-    if array.dtype.names is not None and target == numpy.uint8:
-        return numpy.ascontiguousarray(array).view(numpy.uint8).reshape(array.shape)
-    return array.astype(target)
-
-
-def _as_host(array: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarray:
-    """In the type that users see."""
-    if array.dtype == dtype:
-        return array
-    return array.view(dtype).reshape(array.shape) if dtype.names is not None else array.astype(dtype)
