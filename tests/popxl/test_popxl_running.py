@@ -125,7 +125,9 @@ def test_a_scale_out_of_range_is_taken_as_the_nearest_where_the_option_says_so(s
     with ir.main_graph:
         x = popxl.h2d_stream((), popxl.int32)
         at = ops.host_load(x)
-        to, back, product = (popxl.d2h_stream(s, t) for s, t in (((), popxl.float8_143), ((), popxl.float32), ((2, 2), popxl.float16)))
+        to, back, product = (
+            popxl.d2h_stream(s, t) for s, t in (((), popxl.float8_143), ((), popxl.float32), ((2, 2), popxl.float16))
+        )
         ops.host_store(to, ops.pow2scale_cast_to_fp8(popxl.variable(small), at, popxl.float8_143))
         one = popxl.variable(1.0, popxl.float8_143, log2_scale=0)
         ops.host_store(back, ops.pow2scale_cast_from_fp8(one, at, popxl.float32))
@@ -139,7 +141,9 @@ def test_a_scale_out_of_range_is_taken_as_the_nearest_where_the_option_says_so(s
     assert popxl.fp8_utils.host_pow2scale_cast_from_fp8(got[to], popxl.float32, 0) == 2.0
     assert got[back] == 2.0**nearest
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(got[product], (codes.sum(1, keepdims=True) * 2.0 ** (nearest - 8) * np.ones(2)).astype(np.float16))
+        np.testing.assert_array_equal(
+            got[product], (codes.sum(1, keepdims=True) * 2.0 ** (nearest - 8) * np.ones(2)).astype(np.float16)
+        )
     options.throwIfLog2ScaleTensorNotInRange = True  # read when a session is built
     if scale != nearest:
         with popxl.Session(ir, "ipu_model") as s, pytest.raises(popart.poplar_application_runtime_error):
@@ -221,6 +225,32 @@ def test_driving_by_hand(replicas):
         s.readWeights(popart.PyWeightsIO({"x": data}))
     with pytest.raises(popart.popart_exception, match="no array"):
         s.run(popart.PyStepIO(inputs={}, outputs=anchors))
+    with pytest.raises(popart.popart_exception, match=r"input 'x' has shape \(3,\)"):
+        s.run(popart.PyStepIO(inputs={"x": np.zeros(3, np.float32)}, outputs=anchors))
+    with pytest.raises(popart.popart_exception, match=r"output 'y' has shape \(3,\)"):
+        s.run(popart.PyStepIO(inputs={"x": data}, outputs={"y": np.zeros(3, np.float32)}))
+
+
+@pytest.mark.shows("popart.InferenceSession.fromIr")
+def test_a_session_of_a_program_is_none_of_a_model():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        w = popxl.variable([1.0, 2.0], name="w")
+        ops.host_store(popxl.d2h_stream((2,), popxl.float32, "y"), w + 1)
+    session = popart.InferenceSession.fromIr(ir._pb_ir, popart.DeviceManager().createCpuDevice())
+    assert not isinstance(session, popart.InferenceSession) and not hasattr(session, "modelToHost")
+    session.prepareDevice()
+    session.weightsFromHost()
+    session.writeWeights(popart.PyWeightsIO({"w": np.float32([8, 9])}))
+    session.markHostWeightsInSync()
+    session.copyDeviceWeightsToHost()  # nothing to bring
+    held = np.zeros(2, np.float32)
+    session.readWeights(popart.PyWeightsIO({"w": held}))
+    assert session.areHostWeightsInSync() and held.tolist() == [8, 9]
+    session.markHostWeightsOutOfSync()
+    session.copyDeviceWeightsToHost()
+    session.readWeights(popart.PyWeightsIO({"w": held}))
+    assert held.tolist() == [1, 2]
 
 
 def test_several_ipus():
@@ -278,7 +308,9 @@ with popxl.Session(ir, "ipu_model") as s:
     assert [name for name in os.listdir(tmp_path / "c") if name.endswith(".popef")] == os.listdir(tmp_path / "c")
 
 
-@pytest.mark.shows("popxl.Session.weights_from_host", "popxl.Session.weights_to_host", "popxl.Session.write_variables_data")
+@pytest.mark.shows(
+    "popxl.Session.weights_from_host", "popxl.Session.weights_to_host", "popxl.Session.write_variables_data"
+)
 def test_weights_move_when_they_are_told_to():
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():

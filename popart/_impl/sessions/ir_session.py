@@ -16,13 +16,13 @@ from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
-from popart._impl.sessions.inference import InferenceSession
+from popart._impl.sessions.host_sync import HostSync
 from popart._impl.tensor_info import NUMPY, of_native_number
 
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
-class IrSession(InferenceSession):
+class IrSession(HostSync):
     """A session of a program that `fromIr` gives. Steps: prepareDevice, weightsFromHost, run, weightsToHost.
 
     Raises:
