@@ -54,6 +54,12 @@ class HostVariables:
     def is_in_sync(self, number: int) -> bool:
         return self.in_sync or number not in self.by_number
 
+    def flush(self) -> None:
+        """What was written to files gets there."""
+        for variable in self.by_number.values():
+            if variable.memmap is not None:
+                variable.memmap.flush()
+
     @property
     def has_read_only_memmap(self) -> bool:
         return any(v.memmap is not None and not v.memmap.flags.writeable for v in self.by_number.values())

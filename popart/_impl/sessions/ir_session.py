@@ -176,7 +176,7 @@ class IrSession(HostSync):
         native = self._prepared()
         self.attach()
         sent = {
-            name: (self._host.by_number[number].data, *self._layouts[name][:2])
+            name: self._held(name)
             for name, number in self._variables.items()
             if self.only is None or number in self.only
         }
@@ -191,17 +191,20 @@ class IrSession(HostSync):
         native = self._prepared()
         if "weights_to_host" in native.entry_points:
             self._run_entry("weights_to_host", {}, {})
-        for name, number in self._variables.items():
-            held, (entries, shards, is_each) = self._host.by_number[number], self._layouts[name]
-            if is_each:
-                self.last_replicas[name] = self.read_all_replicas(name)
-                held.data[...] = self.last_replicas[name][replica_groups.firsts(entries)].reshape(held.data.shape)
-            else:
-                self._download(name, held.data, entries, shards)
-            if held.memmap is not None:
-                held.memmap.flush()
+        each = [name for name in self._variables if self._layouts[name][2]]  # in the order of all processes of a job
+        with core_errors(self.cures):
+            native.download({name: self._held(name) for name in self._variables if not self._layouts[name][2]})
+        for name in each:
+            data, entries, _ = self._held(name)
+            self.last_replicas[name] = self.read_all_replicas(name)
+            data[...] = self.last_replicas[name][replica_groups.firsts(entries)].reshape(data.shape)
+        self._host.flush()
         self._host.in_sync = True
         getLogger("devicex").debug("weights to host: all variables were downloaded")
+
+    def _held(self, name: str) -> tuple[numpy.ndarray, list[int], int]:
+        """The host's array of a variable, and how it lies there, as the native session takes them."""
+        return (self._host.by_number[self._variables[name]].data, *self._layouts[name][:2])
 
     def _download(self, name: str, array: numpy.ndarray, entries: list[int], shards: int) -> None:
         with core_errors(self.cures):
