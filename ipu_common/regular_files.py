@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
@@ -24,8 +24,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
-def write(path: str | os.PathLike[str], data: str | bytes, check_target: Callable[[bytes], object]) -> None:
-    """Writes a regular file, text in UTF-8: a new one, or over one.
+def write(path: str | os.PathLike[str], data: str | bytes | list[Any], check_target: Callable[[bytes], object]) -> None:
+    """Writes a regular file, text in UTF-8, or buffers one behind the other: a new one, or over one.
 
     Raises:
         OSError: it cannot be written.
@@ -33,7 +33,7 @@ def write(path: str | os.PathLike[str], data: str | bytes, check_target: Callabl
     """
     check_target(os.fsencode(path))
     with open(path, "wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
+        file.writelines(data if isinstance(data, list) else [data.encode() if isinstance(data, str) else data])
 
 
 def make_folder(path: str, for_what: str, warn: Callable[[str], object]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -20,6 +20,7 @@ def read_onnx(
     model: onnx.ModelProto | bytes | str | os.PathLike,
     *,
     trained: Iterable[str] | None = None,
+    values: Mapping[str, numpy.ndarray] | None = None,
     dialect: str = "onnx",
 ) -> dict[str, Any]:
     """The records of an ONNX model.
@@ -27,6 +28,7 @@ def read_onnx(
     Args:
         model: a model, the bytes of one, or the name of a file. Tensors that are kept beside a file are read too.
         trained: names of the initialisers that an optimizer is to update; None: none of them.
+        values: initialisers of the main graph that the caller has read already.
         dialect: "popart": operators follow PopART's rules where these are not those of the text of ONNX.
 
     Raises:
@@ -40,7 +42,7 @@ def read_onnx(
     if model.functions:
         names = ", ".join(sorted({f"{f.domain}::{f.name}" for f in model.functions}))
         raise Error(f"unsupported model: {source} defines functions of its own: {names}. Inline them before.")
-    graph = _graph(model.graph, source)
+    graph = _graph(model.graph, source, values or {})
     graph["trained"] = list(trained or ())
     return {
         "source": source,
@@ -53,7 +55,7 @@ def read_onnx(
 _MOST_NESTED = 100  # graphs inside each other
 
 
-def _graph(graph: onnx.GraphProto, source: str, depth: int = 0) -> dict[str, Any]:
+def _graph(graph: onnx.GraphProto, source: str, values: Mapping[str, numpy.ndarray], depth: int = 0) -> dict[str, Any]:
     if graph.sparse_initializer:
         raise Error(f"unsupported model: {source} has sparse initialisers; store them as dense tensors.")
     if depth > _MOST_NESTED:
@@ -62,7 +64,8 @@ def _graph(graph: onnx.GraphProto, source: str, depth: int = 0) -> dict[str, Any
     for tensor in graph.initializer:
         if tensor.name in initialisers:
             raise Error(f"duplicate name: two initialisers of {source} are called '{tensor.name}'.")
-        initialisers[tensor.name] = _array(tensor, f"initialiser '{tensor.name}'", source)
+        known = values.get(tensor.name)
+        initialisers[tensor.name] = _array(tensor, f"initialiser '{tensor.name}'", source) if known is None else known
     return {
         "name": graph.name,
         # Inside a node types follow what the graph is given.
@@ -136,7 +139,7 @@ def _node(node: onnx.NodeProto, source: str, depth: int) -> dict[str, Any]:
     attributes, subgraphs = {}, {}
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
-            subgraphs[attribute.name] = _graph(attribute.g, source, depth + 1)
+            subgraphs[attribute.name] = _graph(attribute.g, source, {}, depth + 1)
         else:
             attributes[attribute.name] = _attribute(attribute, node, source)
     return {

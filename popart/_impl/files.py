@@ -2,6 +2,7 @@
 
 import functools
 import os
+from typing import Any
 
 from ipu_common import regular_files
 from popart._impl.exceptions import popart_exception
@@ -22,6 +23,6 @@ def make_folder(path: str, for_what: str) -> None:
     regular_files.make_folder(path, for_what, getLogger("session").warn)
 
 
-def write(path: str, data: str | bytes, error: type[Exception] = popart_exception) -> None:
+def write(path: str, data: str | bytes | list[Any], error: type[Exception] = popart_exception) -> None:
     """As `regular_files.write`; raises `error` for what is no regular file."""
     regular_files.write(path, data, functools.partial(check_target, error=error))

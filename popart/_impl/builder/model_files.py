@@ -33,7 +33,12 @@ def load(model: bytes | str | os.PathLike, checked: bool = True) -> tuple[onnx.M
             data of the model lie outside of its folder and of the working directory.
         RuntimeError: the ONNX checker refuses the model, or a file of external data is not there.
     """
-    data, source, folder = _bytes_of(model)
+    data, source, folder = bytes_of(model)
+    return parsed(data, source, folder, checked), data
+
+
+def parsed(data: bytes, source: str, folder: str | None, checked: bool) -> onnx.ModelProto:
+    """The model of these bytes; arguments as `bytes_of` gives them, errors of `load`."""
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -49,10 +54,10 @@ def load(model: bytes | str | os.PathLike, checked: bool = True) -> tuple[onnx.M
     if checked:
         check(proto)
     external_files.check(proto.graph, folder)
-    return proto, data
+    return proto
 
 
-def _bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str, str | None]:
+def bytes_of(model: bytes | str | os.PathLike) -> tuple[bytes, str, str | None]:
     """The bytes, what they are for messages, and the folder of their file if they have one."""
     if isinstance(model, bytes) and b"\0" not in model and len(model) < 4096 and os.path.isfile(model):
         model = os.fsdecode(model)

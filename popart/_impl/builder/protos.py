@@ -121,8 +121,11 @@ def element_count(tensor: onnx.TensorProto) -> int:
     return count
 
 
-def to_array(tensor: onnx.TensorProto) -> numpy.ndarray:
+def to_array(tensor: onnx.TensorProto, elements: memoryview | None = None) -> numpy.ndarray:
     """The elements of a tensor, from whichever field holds them. External data are read relative to the working directory.
+
+    Args:
+        elements: little endian, of a tensor that has none itself: the array is a view of them.
 
     Raises popart_exception for element types without a NumPy type, and where the number of elements is not that of the shape.
     """
@@ -132,7 +135,9 @@ def to_array(tensor: onnx.TensorProto) -> numpy.ndarray:
     if dtype is None:
         raise popart_exception(f"tensor '{tensor.name}' has elements of type {tensor.data_type}, which cannot be read")
     count = element_count(tensor)
-    if is_external(tensor):
+    if elements is not None:
+        flat = _flat(tensor, elements, dtype)
+    elif is_external(tensor):
         flat = _flat(tensor, external_bytes(tensor), dtype)
     elif tensor.HasField("raw_data"):
         flat = _flat(tensor, tensor.raw_data, dtype)
@@ -212,7 +217,7 @@ def _position(tensor: onnx.TensorProto, key: str, text: str | None) -> int:
     return int(text)
 
 
-def _flat(tensor: onnx.TensorProto, data: bytes, dtype: numpy.dtype) -> numpy.ndarray:
+def _flat(tensor: onnx.TensorProto, data: bytes | memoryview, dtype: numpy.dtype) -> numpy.ndarray:
     if len(data) % dtype.itemsize:
         raise popart_exception(
             f"tensor '{tensor.name}' has {len(data)} bytes, which is no number of elements of {dtype.itemsize} bytes"

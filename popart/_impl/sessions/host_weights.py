@@ -14,16 +14,16 @@ from popart._impl.core_errors import core_errors
 from popart._impl.sessions.initialisers import Initialisers
 
 if TYPE_CHECKING:
-    import onnx
-
     from popart._impl.groups import VariableSettings
+    from popart._impl.sessions.model import Model
 
 
 class HostWeights:
     """Values of variables and of optimizer state by id.
 
     `values` are as users read and write them: [replicas that return the variable, where there are several] + shape. A model
-    holds them as [groups, where there are several] + shape.
+    holds them as [groups, where there are several] + shape. Arrays are replaced, never changed: they may be views of a model's
+    bytes.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class HostWeights:
         """[groups] + shape as [returning replicas] + shape."""
         settings = self._settings(name)
         if settings is None:
-            return value.copy()
+            return value
         groups = settings.getGroupCount(self._replicas)
         returning = settings.numReplicasReturningVariable(self._replicas)
         if returning == groups:
-            return value.copy()
+            return value
         if groups == 1:
             return numpy.repeat(value[numpy.newaxis], returning, axis=0)
         return value[self._group_of_each(settings)]
@@ -118,7 +118,7 @@ class HostWeights:
 
     def _sent(self, name: str, value: numpy.ndarray) -> tuple[numpy.ndarray, list[int], int]:
         """The value with, of each replica, the entry of the array that it has."""
-        return value, self._entries(name), 0
+        return numpy.require(value, None, ["C", "ALIGNED"]), self._entries(name), 0
 
     def _entries(self, name: str) -> list[int]:
         """Of each replica, the entry of the array that it has."""
@@ -178,15 +178,12 @@ class HostWeights:
         return [id for id in weightsIo.weights if id in self.values]
 
     # --- another model
-    def reset(self, model: onnx.ModelProto, ignores_unknown: bool) -> None:
+    def reset(self, model: Model, ignores_unknown: bool) -> None:
         """Takes the values of another model's initialisers."""
-        import onnx.numpy_helper
-
-        metadata = {entry.key: entry.value for entry in model.metadata_props}
+        metadata = {entry.key: entry.value for entry in model.proto.metadata_props}
         has_groups = "__replicationFactor" in metadata
         taken: dict[str, numpy.ndarray] = {}
-        for tensor in model.graph.initializer:
-            name = tensor.name
+        for name, value in model.values.items():
             if name not in self.values and name not in self.states:
                 if ignores_unknown:
                     continue
@@ -194,7 +191,7 @@ class HostWeights:
                     f"the model has the initialiser '{name}', and the session none; there are {sorted(self.values)}. "
                     "ignoreWeightsInModelWithoutCorrespondingHostWeight=True leaves such out"
                 )
-            taken[name] = self._as_mine(name, onnx.numpy_helper.to_array(tensor), has_groups)
+            taken[name] = self._as_mine(name, value, has_groups)
         self.values.update(taken)
 
     def _as_mine(self, name: str, value: numpy.ndarray, has_groups: bool) -> numpy.ndarray:

@@ -37,13 +37,18 @@ class Initialisers:
         popart_internal_exception: a variable of several groups has not one part for each.
     """
 
-    def __init__(self, model: onnx.ModelProto, options: SessionOptions, is_training: bool) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        values: dict[str, numpy.ndarray],
+        options: SessionOptions,
+        is_training: bool,
+    ) -> None:
         import onnx
-        import onnx.numpy_helper
 
         metadata = {entry.key: entry.value for entry in model.metadata_props}
         replicas = options.getGlobalReplicationFactor()
-        self.values: dict[str, numpy.ndarray] = {}
+        self.values = values
         self.dtypes: dict[str, str] = {}
         self.settings: dict[str, VariableSettings] = {}
         self.groupings: dict[str, tuple[int, int, bool, bool]] = {}
@@ -54,7 +59,6 @@ class Initialisers:
         updatable = set(options.updatableNamedBuffers)
         for tensor in model.graph.initializer:
             name = tensor.name
-            self.values[name] = onnx.numpy_helper.to_array(tensor)
             self.dtypes[name] = onnx.TensorProto.DataType.Name(tensor.data_type)
             settings = variable_settings(metadata, name)
             if settings is not None:

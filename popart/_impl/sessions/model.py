@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
 import ipu_core
+from popart._impl.builder import tensor_data
 from popart._impl.exceptions import popart_exception
 from popart._impl.core_errors import as_popart
 
@@ -18,38 +19,53 @@ if TYPE_CHECKING:
     from popart._impl.data_flow import InputShapeInfo
 
 
-def read_model(source: Any) -> tuple[onnx.ModelProto, bytes]:
-    """A model from bytes or from a file, its tensors in their own bytes, and the model's bytes as they were given.
+class Model(NamedTuple):
+    """A model whose initialisers were decoded, each once.
+
+    proto: the model, without the elements of those whose `places` are known; data: its bytes as they were given; values: of
+    all initialisers by name, views of `data` where a place is known; places: by number of the initialiser.
+    """
+
+    proto: onnx.ModelProto
+    data: bytes
+    values: dict[str, numpy.ndarray]
+    places: dict[int, tensor_data.Place]
+
+
+def read_model(source: Any) -> Model:
+    """A model from bytes or from a file.
 
     Raises:
         popart_exception: neither is a model; its opset of ai.onnx is none of 6 to 11; a tensor has more or fewer elements than
             its shape; two initialisers have one name.
         RuntimeError: a tensor lies in a file that is not there.
     """
-    from popart._impl.builder.model_files import load
+    from popart._impl.builder import model_files
 
-    model, data = load(source if isinstance(source, (bytes, str, os.PathLike)) else bytes(source), checked=False)
-    names: set[str] = set()
-    for tensor in model.graph.initializer:
-        if tensor.name in names:
+    given = source if isinstance(source, (bytes, str, os.PathLike)) else bytes(source)
+    data, what, folder = model_files.bytes_of(given)
+    rest, places = tensor_data.split(data)
+    proto = model_files.parsed(rest, what, folder, checked=False)
+    values: dict[str, numpy.ndarray] = {}
+    for number, tensor in enumerate(proto.graph.initializer):
+        if tensor.name in values:
             raise popart_exception(f"duplicate name: two initialisers of <model> are called '{tensor.name}'")
-        names.add(tensor.name)
-        complete(tensor)
-    return model, data
+        values[tensor.name] = _decoded(tensor, data, places.get(number))
+    return Model(proto, data, values, places)
 
 
-def complete(tensor: onnx.TensorProto) -> None:
-    """Data in a file of their own, and small elements that are packed into `int32_data`, become raw data of the tensor.
-
-    Raises:
-        popart_exception: the number of elements is not that of the shape, or the file cannot be read as it says.
-    """
+def _decoded(tensor: onnx.TensorProto, data: bytes, place: tensor_data.Place | None) -> numpy.ndarray:
+    """Raises popart_exception where the number of elements is not that of the shape, or the tensor's file cannot be read."""
     from popart._impl.builder import protos
 
-    values = protos.to_array(tensor)
-    if protos.is_external(tensor) or 0 < len(tensor.int32_data) != values.size:
-        protos.clear_data(tensor)
-        tensor.raw_data = values.tobytes()
+    if place is not None:
+        return protos.to_array(tensor, memoryview(data)[place.begin : place.end])
+    array = protos.to_array(tensor)
+    if tensor.data_type == protos.Tensor.BFLOAT16:  # which no program has: it is refused by its name
+        import onnx.numpy_helper
+
+        return onnx.numpy_helper.to_array(tensor)
+    return array
 
 
 def set_input_shapes(model: onnx.ModelProto, shapes: InputShapeInfo) -> None:
@@ -116,6 +132,7 @@ def as_declared(model: onnx.ModelProto, tensors: Mapping[str, Any]) -> dict[str,
 
 def records(
     model: onnx.ModelProto,
+    values: Mapping[str, numpy.ndarray],
     trained: Collection[str],
     variables: Collection[str],
     groupings: Mapping[str, tuple[int, int, bool, bool]],
@@ -124,13 +141,14 @@ def records(
     """The node records of a model.
 
     Args:
+        values: of its initialisers.
         trained: initialisers that an optimizer updates.
         variables: initialisers that only the host changes.
         groupings: stride, group size, whether all replicas are read, whether the value has one part for each group.
         has_strided_groups: groups of a group normalisation are channels at a distance.
     """
     try:
-        read = ipu_core.read_onnx(model, trained=trained)
+        read = ipu_core.read_onnx(model, trained=trained, values=values)
     except ipu_core.Error as error:
         raise as_popart(error) from error
     read["dialect"] = "popart"

@@ -90,14 +90,15 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         check_options(self._options, dataFlow, deviceInfo, is_training=bool(loss))
         check_loss_scaling(self._options, optimizer)
         check_clipping(self._options, optimizer)
-        self._model, self._model_bytes = read_model(fnModel)
+        read = read_model(fnModel)
+        self._model = read.proto
         check_model(self._model, self._options.strictOpVersions)
         check_names(self._model.graph)
-        self._saved = SavedModel(self._model_bytes)
+        self._saved = SavedModel(read)
         self._broadcast = broadcast_inputs(self._model)
         if inputShapeInfo is not None:
             set_input_shapes(self._model, inputShapeInfo)
-        self._initialisers = Initialisers(self._model, self._options, is_training=bool(loss))
+        self._initialisers = Initialisers(self._model, read.values, self._options, is_training=bool(loss))
         try:
             self._program = ipu_core._native.ModelProgram(self._records(), self._settings())
         except ipu_core.Error as error:
@@ -116,7 +117,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
     def _records(self) -> dict[str, Any]:
         made = self._initialisers
         strided = self._options.groupNormStridedChannelGrouping
-        return records(self._model, made.trained, made.variables, made.groupings, strided)
+        return records(self._model, made.values, made.trained, made.variables, made.groupings, strided)
 
     def _settings(self) -> dict[str, Any]:
         weights = {tensor.name for tensor in self._model.graph.initializer}

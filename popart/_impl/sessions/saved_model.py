@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from popart._impl import files
+from popart._impl.builder import tensor_data
 from popart._impl.exceptions import popart_runtime_error
 
 if TYPE_CHECKING:
     import onnx
 
+    from popart._impl.sessions.model import Model
+
+_REALS = {"float32": tensor_data.FLOATS, "float64": tensor_data.DOUBLES}  # fields of elements that lie as in memory
 _UNSAVED = ("Accum___", "Counter___")  # states that hold nothing between two steps
 
 
@@ -23,14 +27,22 @@ def saved_states(states: list[str]) -> list[str]:
 
 
 class SavedModel:
-    """The model that a session was made of: its bytes, and where tensors of other files lie."""
+    """The model that a session was made of: its bytes, and where its tensors lie in them or in other files."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, model: Model) -> None:
+        self._data = model.data
+        self._is_as_given = True
+        self._proto = type(model.proto)()
+        self._proto.CopyFrom(model.proto)
+        # Of initialisers whose elements are not in the proto: the field of the elements, and the model's own ones.
+        self._apart: dict[int, tuple[int, Any]] = {
+            number: (place.field, memoryview(model.data)[place.begin : place.end])
+            for number, place in model.places.items()
+        }
 
-    def bytes_with(self, values: Mapping[str, numpy.ndarray], states: Mapping[str, numpy.ndarray]) -> bytes:
-        """The model with other values of its initialisers, and states appended. Values of tensors that lie in files of
-        their own are written there.
+    def parts(self, values: Mapping[str, numpy.ndarray], states: Mapping[str, numpy.ndarray]) -> list[Any]:
+        """The bytes of the model with other values of its initialisers, and states appended, as a row of buffers. Values of
+        tensors that lie in files of their own are written there.
 
         Args:
             values: by name, as the model holds them.
@@ -39,40 +51,40 @@ class SavedModel:
         Raises:
             popart_runtime_error: a file cannot be opened.
         """
-        if not values and not states:
-            return self.data
-        import onnx
+        if not values and not states and self._is_as_given:
+            return [self._data]
+        import onnx.helper
 
-        model = onnx.ModelProto()
-        model.ParseFromString(self.data)
-        names = {tensor.name for tensor in model.graph.initializer}
-        files: dict[str, str] = {}
-        for tensor in model.graph.initializer:
-            if tensor.external_data:
-                files[tensor.name] = _entries(tensor)["location"]
+        self._is_as_given = False
+        initialisers = self._proto.graph.initializer
+        files = {tensor.name: _entries(tensor)["location"] for tensor in initialisers if tensor.external_data}
+        apart = dict(self._apart)
+        known = set()
+        for number, tensor in enumerate(initialisers):
+            known.add(tensor.name)
             value = states.get(tensor.name, values.get(tensor.name))
-            if value is not None:
+            if value is None:
+                continue
+            if number in apart:
+                apart[number] = apart[number][0], _buffer(value)
+            else:
                 _store(tensor, value)
         for name, value in states.items():
-            if name not in names:
-                tensor = model.graph.initializer.add()
-                tensor.name, tensor.data_type = name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-                tensor.dims.extend(value.shape)
-                _append(tensor, value, files.get(name.split("___", 1)[-1]))
-        return model.SerializeToString()
-
-    def with_states_of(self, data: bytes) -> None:
-        """References of states that `bytes_with` appended to files: the next time they are written in place."""
-        import onnx
-
-        mine, written = onnx.ModelProto(), onnx.ModelProto()
-        mine.ParseFromString(self.data)
-        written.ParseFromString(data)
-        known = {tensor.name for tensor in mine.graph.initializer}
-        added = [t for t in written.graph.initializer if t.name not in known and t.external_data]
-        if added:
-            mine.graph.initializer.extend(added)
-            self.data = mine.SerializeToString()
+            if name in known:
+                continue
+            tensor = onnx.TensorProto(
+                name=name, data_type=onnx.helper.np_dtype_to_tensor_dtype(value.dtype), dims=value.shape
+            )
+            location = files.get(name.split("___", 1)[-1])
+            if location is not None:
+                _append(tensor, value, location)
+            elif value.dtype.name in _REALS:
+                apart[len(initialisers)] = _REALS[value.dtype.name], _buffer(value)
+                self._apart[len(initialisers)] = _REALS[value.dtype.name], b""
+            else:
+                _fill(tensor, value)
+            initialisers.append(tensor)
+        return tensor_data.join(self._proto.SerializeToString(), apart)
 
     def move(self, source: str, target: str) -> None:
         """Copies the tensors of one file to another, to which the model refers from now on.
@@ -80,15 +92,11 @@ class SavedModel:
         Raises:
             popart_runtime_error: the new file is there, the old one is not, or no initialiser lies in it.
         """
-        import onnx
-
         if os.path.exists(target):
             raise popart_runtime_error(f"the file '{target}' exists already: tensors are moved to a new one")
         if not os.path.isfile(source):
             raise popart_runtime_error(f"the file '{source}', from which tensors are to be moved, does not exist")
-        model = onnx.ModelProto()
-        model.ParseFromString(self.data)
-        found = [t for t in model.graph.initializer if t.external_data and _entries(t)["location"] == source]
+        found = [t for t in self._proto.graph.initializer if t.external_data and _entries(t)["location"] == source]
         if not found:
             raise popart_runtime_error(f"no initialiser of the model lies in the file '{source}'")
         with open(source, "rb") as old, open(target, "wb") as new:
@@ -99,7 +107,7 @@ class SavedModel:
                 data = old.read(int(entries["length"])) if "length" in entries else old.read()
                 new.write(data)
                 _refer(tensor, target, begin, len(data))
-        self.data = model.SerializeToString()
+        self._is_as_given = False
 
 
 def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
@@ -135,14 +143,16 @@ def _store(tensor: onnx.TensorProto, value: numpy.ndarray) -> None:
         _fill(tensor, value)
 
 
-def _append(tensor: onnx.TensorProto, value: numpy.ndarray, location: str | None) -> None:
-    if location is None:
-        return _fill(tensor, value)
+def _append(tensor: onnx.TensorProto, value: numpy.ndarray, location: str) -> None:
     with _open(location, "ab") as file:
         begin = file.tell()
         data = numpy.ascontiguousarray(value).tobytes()
         file.write(data)
     _refer(tensor, location, begin, len(data))
+
+
+def _buffer(value: numpy.ndarray) -> memoryview:
+    return numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8).data
 
 
 def _fill(tensor: onnx.TensorProto, value: numpy.ndarray) -> None:

@@ -71,8 +71,7 @@ class SessionWeights:
         from popart._impl.sessions.model import read_model
 
         self._check_not_constant("resetHostWeights")
-        model, _ = read_model(modelProtoOrFilename)
-        self._weights.reset(model, ignoreWeightsInModelWithoutCorrespondingHostWeight)
+        self._weights.reset(read_model(modelProtoOrFilename), ignoreWeightsInModelWithoutCorrespondingHostWeight)
         self._weights_sent = False
 
     def _check_not_constant(self, what: str) -> None:
@@ -104,12 +103,10 @@ class SessionWeights:
                 weights.values.update(kept)
             values = {name: weights.in_model(name) for name in weights.ids if name in weights.values}
             states = {name: weights.in_model(name) for name in saved_states(weights.states)}
-        data = self._saved.bytes_with(values, states)
         try:
-            files.write(os.fspath(fn), data, popart_runtime_error)
+            files.write(os.fspath(fn), self._saved.parts(values, states), popart_runtime_error)
         except (OSError, ValueError) as failed:  # the latter for a name with a zero in it
             raise popart_runtime_error(f"the model cannot be written to '{fn}': {failed}") from failed
-        self._saved.with_states_of(data)
 
     def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
         """Copies the tensors of one file to a new one, where later calls of modelToHost write them.
