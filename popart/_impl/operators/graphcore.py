@@ -38,6 +38,7 @@ _VALUES = {
     "remap type": "[0-2]",
     "operator": "[0-8]",
 }
+_NO_ATTRIBUTES = ("ids", "id", "id lists", "count", "debug")
 
 
 def _operator(row: Row) -> Operator:
@@ -48,7 +49,7 @@ def _operator(row: Row) -> Operator:
         how="rewritten" if row.type == "Remainder" else "ir",
         inputs=tuple((operand.name, _dtypes(operand.types), False) for operand in row.operands),
         outputs=tuple((result.name, _dtypes(result.types)) for result in row.results),
-        attributes={p.attribute: p.values or _VALUES[p.kind] for p in row.parameters if p.kind in _VALUES},
+        attributes={p.attribute: p.values or _VALUES[p.kind] for p in row.parameters if p.kind not in _NO_ATTRIBUTES},
         gradient=row.gradient,
         internal=not row.method,
     )

@@ -11,7 +11,7 @@ ANY_NUMBER = 2**31 - 1
 # Attributes that are not called as the parameter, by its kind.
 ATTRIBUTES = {"operator": "__collectiveOperator", "comm group": "__collectiveCommGroup"}
 _PARAMETER = re.compile(r"(\w+):([\w ]+)(?:\((.*)\))?(?:=(.*))?")
-_TENSOR = re.compile(r"(\w+)(\W?)(\d*):(.*)")
+_TENSOR = re.compile(r"(\w+)([?!=~]|\*(\d+))?:(.+)")
 
 
 class Parameter(NamedTuple):
@@ -38,9 +38,15 @@ class Tensor(NamedTuple):
 
 
 def _tensor(text: str) -> Tensor:
-    name, mark, least, types = _TENSOR.fullmatch(text).groups()  # type: ignore[union-attr]
-    counts = {"?": (0, 1), "*": (int(least or 0), ANY_NUMBER)}.get(mark, (1, 1))
-    return Tensor(name, mark, *counts, types)
+    name, mark, least, types = _groups(_TENSOR, text)
+    counts = (int(least), ANY_NUMBER) if least else (0, 1) if mark == "?" else (1, 1)
+    return Tensor(name, mark or "", *counts, types)
+
+
+def _groups(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
+    match = pattern.fullmatch(text)
+    assert match, f"the native table of operators has '{text}'"
+    return match.groups()
 
 
 class Row(NamedTuple):
@@ -56,14 +62,13 @@ class Row(NamedTuple):
 def row_of(
     type: str, method: str, operands: str, results: str, gradient: str, parameters: str = "", doc: str = ""
 ) -> Row:
-    written = [_PARAMETER.fullmatch(part) for part in parameters.split(", ") if part]
     return Row(
         type,
         method,
         tuple(map(_tensor, operands.split())),
         tuple(map(_tensor, results.split())),
         gradient,
-        tuple(Parameter(*match.groups()) for match in written if match),
+        tuple(Parameter(*_groups(_PARAMETER, part)) for part in parameters.split(", ") if part),
         doc,
     )
 

@@ -4,7 +4,9 @@ import pathlib
 import re
 
 import ipu_core
+import pytest
 from popart._impl.operators.graphcore import OPERATORS
+from popart._impl.operators.rows import row_of
 
 HERE = pathlib.Path(__file__).parent
 
@@ -31,3 +33,11 @@ def test_rows_say_what_they_must():
         assert all(dtypes for _, dtypes, _ in operator.inputs) and all(dtypes for _, dtypes in operator.outputs)
         for pattern in operator.attributes.values():
             re.compile(pattern)
+
+
+@pytest.mark.parametrize(
+    "operands, parameters", [("x", ""), ("x+:F", ""), ("x*:F", ""), ("x:F", "axis"), ("x:F", "axis=0")]
+)
+def test_a_row_that_cannot_be_read_is_refused(operands, parameters):
+    with pytest.raises(AssertionError, match="the native table of operators has"):
+        row_of("Abs", "abs", operands, "y:F", "yes", parameters)
