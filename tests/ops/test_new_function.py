@@ -137,7 +137,18 @@ def test_at_most_six_sources_name_swish_or_silu():
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_new_function_works_in_torch_onnx_and_popxl(tmp_path):
-    for name in ("cmake", "csrc", "ipu_core", "popart", "popxl", "poptorch", "scripts"):
+    for name in (
+        "cmake",
+        "csrc",
+        "ipu_common",
+        "ipu_core",
+        "machines",
+        "popart",
+        "popdist",
+        "popxl",
+        "poptorch",
+        "scripts",
+    ):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     for name in ("CMakeLists.txt", "popart_core.py"):
         shutil.copy(ROOT / name, tmp_path)
