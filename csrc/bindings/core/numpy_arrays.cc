@@ -9,32 +9,35 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr std::pair<DType, const char*> kNumpyNames[] = {{DType::kF32, "float32"},
-                                                         {DType::kF16, "float16"},
-                                                         {DType::kF64, "float64"},
-                                                         {DType::kI32, "int32"},
-                                                         {DType::kU32, "uint32"},
-                                                         {DType::kI16, "int16"},
-                                                         {DType::kU16, "uint16"},
-                                                         {DType::kI8, "int8"},
-                                                         {DType::kU8, "uint8"},
-                                                         {DType::kI64, "int64"},
-                                                         {DType::kBool, "bool"},
-                                                         // Their codes. A NumPy array of uint8 is one of u8.
-                                                         {DType::kF8_143, "uint8"},
-                                                         {DType::kF8_152, "uint8"}};
+// By number: a name would be looked up by NumPy each time.
+using Npy = py::detail::npy_api;
+constexpr int kHalf = 23;
+constexpr std::pair<DType, int> kNumpyTypes[] = {{DType::kF32, Npy::NPY_FLOAT_},
+                                                 {DType::kF16, kHalf},
+                                                 {DType::kF64, Npy::NPY_DOUBLE_},
+                                                 {DType::kI32, Npy::NPY_INT_},
+                                                 {DType::kU32, Npy::NPY_UINT_},
+                                                 {DType::kI16, Npy::NPY_SHORT_},
+                                                 {DType::kU16, Npy::NPY_USHORT_},
+                                                 {DType::kI8, Npy::NPY_BYTE_},
+                                                 {DType::kU8, Npy::NPY_UBYTE_},
+                                                 {DType::kI64, Npy::NPY_LONG_},
+                                                 {DType::kBool, Npy::NPY_BOOL_},
+                                                 // Their codes. A NumPy array of uint8 is one of u8.
+                                                 {DType::kF8_143, Npy::NPY_UBYTE_},
+                                                 {DType::kF8_152, Npy::NPY_UBYTE_}};
 
 }  // namespace
 
 py::dtype numpy_type(DType dtype) {
-  for (const auto& [known, name] : kNumpyNames)
-    if (known == dtype) return py::dtype(name);
+  for (const auto& [known, number] : kNumpyTypes)
+    if (known == dtype) return py::dtype(number);
   throw Error(ErrorCode::kTypeMismatch, fmt::format("unsupported type: NumPy has no {}", to_string(dtype)));
 }
 
 DType dtype_of(const py::dtype& type, const std::string& what) {
-  for (const auto& [known, name] : kNumpyNames)
-    if (type.equal(py::dtype(name))) return known;
+  for (const auto& [known, number] : kNumpyTypes)
+    if (type.equal(py::dtype(number))) return known;
   throw Error(ErrorCode::kTypeMismatch,
               fmt::format("unsupported type: {} is {}", what, std::string(py::str(type))));
 }
