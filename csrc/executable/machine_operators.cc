@@ -1,9 +1,97 @@
 #include "executable/machine_operators.h"
 
+#include <unordered_map>
+
 #include "ir/node_marks.h"
+#include "ir/structure.h"
 #include "passes/pass.h"
 
 namespace ipu::executable {
+namespace {
+
+bool is_repeated(const ir::Op& op) {
+  return op.settings.recompute == ir::Recompute::kRecompute && op.settings.context == ir::Context::kBackward;
+}
+
+std::string node_of(const ir::Op& op) {
+  return op.origin == nullptr ? "" : op.origin->attributes.text(ir::kOriginNode, "");
+}
+
+class Reader {
+ public:
+  explicit Reader(const ir::Module& machine) {
+    for (const auto& graph : machine.graphs())
+      for (const auto& op : graph->ops())
+        if (op->is(ir::kind::kRingPush)) pushes_[symbol(*op, "ring")] = op.get();
+    for (const auto& graph : machine.graphs())
+      for (const auto& op : graph->ops()) {
+        add_operator(*op);
+        if (op->is(ir::kind::kIpuCopy) || op->is(ir::kind::kRingPop)) add_crossing(*op, machine);
+      }
+  }
+
+  MachineOperators found;
+
+ private:
+  static std::string symbol(const ir::Op& op, const char* name) {
+    return std::get<Symbol>(*op.attributes.find(name)).name;
+  }
+
+  void add_operator(const ir::Op& op) {
+    const std::string node = node_of(op);
+    if (node.empty()) return;
+    const bool is_forward = op.settings.context == ir::Context::kForward;
+    if (is_forward) found.there.insert(node);
+    if (op.settings.recompute == ir::Recompute::kRecompute)
+      (is_forward ? found.marked : found.repeated).insert(node);
+  }
+
+  void add_crossing(const ir::Op& op, const ir::Module& machine) {
+    Crossing made;
+    if (op.is(ir::kind::kRingPop)) {
+      const ir::Ring& ring = *machine.find_ring(symbol(op, "ring"));
+      const auto push = pushes_.find(ring.name);
+      if (push == pushes_.end()) return;
+      made.from_ipu = ring.from_ipu;
+      made.to_ipu = ring.to_ipu;
+      made.from_stage = push->second->settings.stage.value_or(-1);
+      made.to_stage = op.settings.stage.value_or(-1);
+      made.cycles = ring.capacity - 1;
+    } else {
+      made.from_ipu = static_cast<int>(op.attributes.integer("from"));
+      made.to_ipu = static_cast<int>(op.attributes.integer("to"));
+    }
+    for (const ir::Use& use : op.result()->uses()) made.is_repeated_from |= is_repeated(*use.user);
+    if (const ir::Op* maker = maker_of(op)) {
+      made.is_backward = maker->settings.context == ir::Context::kBackward && !is_repeated(*maker);
+      made.node = maker->is(ir::kind::kHostLoad)       ? symbol(*maker, "stream")
+                  : maker->is(ir::kind::kVariableRead) ? symbol(*maker, "variable")
+                                                       : node_of(*maker);
+    }
+    found.crossings.push_back(std::move(made));
+  }
+
+  // Behind all copies and rings; nullptr for an input of a graph.
+  const ir::Op* maker_of(const ir::Op& op) const {
+    const ir::Op* at = &op;
+    while (at != nullptr) {
+      if (at->is(ir::kind::kRingPop)) {
+        const auto push = pushes_.find(symbol(*at, "ring"));
+        if (push == pushes_.end()) return nullptr;
+        at = push->second->operand(0)->producer();
+      } else if (at->is(ir::kind::kIpuCopy) || at->is("io_tile_copy")) {
+        at = at->operand(0)->producer();
+      } else {
+        break;
+      }
+    }
+    return at;
+  }
+
+  std::unordered_map<std::string, const ir::Op*> pushes_;  // by ring
+};
+
+}  // namespace
 
 std::unique_ptr<ir::Module> machine_form_of(std::unique_ptr<ir::Module> module,
                                             const target::System& system) {
@@ -14,17 +102,6 @@ std::unique_ptr<ir::Module> machine_form_of(std::unique_ptr<ir::Module> module,
   return module;
 }
 
-RecomputedOperators recomputed_operators(const ir::Module& machine) {
-  RecomputedOperators found;
-  for (const auto& graph : machine.graphs())
-    for (const auto& op : graph->ops()) {
-      if (op->settings.recompute != ir::Recompute::kRecompute || op->origin == nullptr ||
-          !op->origin->attributes.has(ir::kOriginNode))
-        continue;
-      const bool is_forward = op->settings.context == ir::Context::kForward;
-      (is_forward ? found.marked : found.repeated).insert(op->origin->attributes.text(ir::kOriginNode));
-    }
-  return found;
-}
+MachineOperators machine_operators(const ir::Module& machine) { return Reader(machine).found; }
 
 }  // namespace ipu::executable

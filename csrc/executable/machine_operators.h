@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "ir/module.h"
 #include "target/system.h"
@@ -14,10 +15,22 @@ namespace ipu::executable {
 // What MachineForm::module() of the compiled module would be.
 std::unique_ptr<ir::Module> machine_form_of(std::unique_ptr<ir::Module> module, const target::System& system);
 
-struct RecomputedOperators {
-  std::set<std::string> marked;    // whose results are not kept for the backward pass
-  std::set<std::string> repeated;  // of these, what the backward pass needs and makes again
+// A value that goes to another IPU, or that a later stage of a pipeline reads.
+struct Crossing {
+  std::string node;  // that gives it; the stream of an input, the name of a variable; "" for none
+  bool is_backward = false;
+  int from_ipu = 0, to_ipu = 0;
+  int from_stage = -1, to_stage = -1;  // -1: between no stages
+  int64_t cycles = 0;                  // that its stages are apart
+  bool is_repeated_from = false;       // what is made again reads it
 };
-RecomputedOperators recomputed_operators(const ir::Module& machine);
+
+struct MachineOperators {
+  std::set<std::string> there;     // with ops in the forward pass
+  std::set<std::string> marked;    // of these, whose results are not kept for the backward pass
+  std::set<std::string> repeated;  // of these, what the backward pass needs and makes again
+  std::vector<Crossing> crossings;
+};
+MachineOperators machine_operators(const ir::Module& machine);
 
 }  // namespace ipu::executable

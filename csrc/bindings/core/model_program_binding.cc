@@ -170,12 +170,16 @@ py::dict scaled_states(const ModelProgram& program) {
   return result;
 }
 
-py::tuple recomputed(const ModelProgram& program) {
-  const auto found = without_gil([&] {
-    return executable::recomputed_operators(
+py::tuple operators(const ModelProgram& program) {
+  const executable::MachineOperators found = without_gil([&] {
+    return executable::machine_operators(
         *executable::machine_form_of(program.module(), target::attached_system()));
   });
-  return py::make_tuple(found.marked, found.repeated);
+  py::list crossings;
+  for (const executable::Crossing& c : found.crossings)
+    crossings.append(py::make_tuple(c.node, c.is_backward, c.from_ipu, c.to_ipu, c.from_stage, c.to_stage,
+                                    c.cycles, c.is_repeated_from));
+  return py::make_tuple(found.there, found.marked, found.repeated, crossings);
 }
 
 // `cache_folder` "": no cache; `key`: what else decides about the program. `model`: for a device that takes no IPU of the
@@ -226,9 +230,9 @@ void bind_model_program(py::module_& m) {
            "state -> (weight, factor): it starts at the factor times the first value of the weight, and the "
            "host sends it.")
       .def(
-          "recomputed", &recomputed,
-          "First results of the operators whose results the machine does not keep for the backward pass, and of "
-          "those of them that it makes again.")
+          "operators", &operators,
+          "What the machine form says of the operators (executable/machine_operators.h): there, marked, repeated, "
+          "crossings.")
       .def_property_readonly(
           "has_random",
           [](const ModelProgram& p) {

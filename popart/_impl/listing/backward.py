@@ -15,6 +15,7 @@ class Backward:
     def __init__(self, listing: Listing) -> None:
         self.listing = listing
         self.forward = list(listing.ops)
+        self.makers = {id: op for op in self.forward for id in op.outputs}
         self.edges: dict[str, list[str]] = defaultdict(list)  # gradients of a tensor along edges, not yet summed
         self.readers: dict[str, int] = defaultdict(int)
         self.reached = {listing.source.loss}  # tensors whose gradient somebody makes
@@ -50,7 +51,8 @@ class Backward:
         listing, edges = self.listing, self.edges.pop(id, [])
         if not edges:
             return
-        target, maker = listing.make(GRADIENT + id, id), self._maker(id)
+        target = listing.make(GRADIENT + id, id)
+        maker = self.makers.get(id, listing.ops[-1])  # where the machine adds them, too
         name = f"GradSum_{id}"
         if not self._keeps_precision(edges):
             self._add_up(edges, target, maker, name, id)
@@ -69,7 +71,7 @@ class Backward:
         is_product = piece is not None and piece.type.startswith("MatMul")
         return is_product and products.keeps_precision(self.listing, piece.node if piece is not None else None)
 
-    def _add_up(self, edges: list[str], target: str, maker: Op | None, name: str, id: str) -> None:
+    def _add_up(self, edges: list[str], target: str, maker: Op, name: str, id: str) -> None:
         listing = self.listing
         if len(edges) == 2 and listing.enabled("SumToAdd"):
             listing.add("Add", edges, [target], maker, name=name)
@@ -81,10 +83,6 @@ class Backward:
                 total = target if i == len(edges) else listing.between(target, target)
                 listing.add("Add", [value, edge], [total], maker, name=name)
                 value = total
-
-    def _maker(self, id: str) -> Op | None:
-        """The op in whose place the gradient of a tensor is summed: the one that makes the last edge."""
-        return self.listing.ops[-1] if self.listing.ops else None
 
     def _edge(self, id: str, index: int) -> str:
         self.reached.add(id)

@@ -81,7 +81,7 @@ NEEDED = {
 }
 # Gradients of these read neither operands nor results, or results only; all others read the operands.
 GRADIENT_READS_NOTHING = {
-    "Add", "AddBias", "Cast", "Concat", "Expand", "Flatten", "Identity", "IdentityLoss", "IpuCopy", "Mean", "Neg", "Nop", "Pad", "ReduceMean",
+    "Add", "AddBias", "Cast", "Concat", "Dropout", "Expand", "Flatten", "Identity", "IdentityLoss", "IpuCopy", "Mean", "Neg", "Nop", "Pad", "ReduceMean",
     "ReduceSum", "Reshape", "Scale", "Slice", "Split", "Sub", "Sum", "Tile", "Transpose",
 }  # fmt: skip
 GRADIENT_READS_RESULT = {"Relu", "Tanh", "Sigmoid", "Exp", "Expm1", "Sqrt", "Softmax", "LogSoftmax", "Reciprocal"}

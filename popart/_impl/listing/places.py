@@ -12,6 +12,7 @@ from popart._impl.enums import RecomputationType, TileSet
 from popart._impl.exceptions import popart_exception
 from popart._impl.listing import op_types
 from popart._impl.listing.records import Listing, Op, attributes_of
+from popart._impl.listing.source import Crossing
 from popart._impl.option_values import is_explicit
 
 if TYPE_CHECKING:
@@ -32,20 +33,35 @@ def place_backward(listing: Listing) -> None:
             )
 
 
+def _nodes(listing: Listing) -> dict[str, tuple[str, bool]]:
+    """Tensor -> the first result of the node that gives it, and whether that is a gradient. Inputs, variables and views
+    inside of an operator, which nobody keeps, stand for themselves."""
+    nodes: dict[str, tuple[str, bool]] = {}
+    for op in listing.ops:
+        if op.type == "IpuCopy":
+            nodes[op.outputs[0]] = nodes.get(op.inputs[0], (op.inputs[0], False))
+        elif not (op.is_forward and op.type in op_types.VIEWS and _is_inside(op)):
+            nodes.update(dict.fromkeys(op.outputs, (listing.node_of(op), not op.is_forward)))
+    return nodes
+
+
 def add_copies(listing: Listing) -> None:
-    """An op reads what another virtual graph made from `<t>_c<g>`, which one IpuCopy makes."""
+    """An op reads what the machine brings from another virtual graph from `<t>_c<g>`, which one IpuCopy makes."""
     home: dict[str, tuple[int | None, int | None, int | None]] = {}
     for op in listing.ops:
         home.update((id, op.place) for id in op.outputs)
     for op in listing.ops:
         for id in op.inputs:
             home.setdefault(id, op.place)
-    copied, ops = set(), []
+    sent = {(crossing.node, crossing.to_ipu) for crossing in listing.machine.crossings if not crossing.is_backward}
+    nodes, copied, ops = _nodes(listing), set(), []
     for op in listing.ops:
         here = op.place[0]
         for i, id in enumerate(op.inputs):
             there = home.get(id, op.place)
-            if not id or here is None or there[0] is None or there[0] == here:
+            node, is_backward = nodes.get(id, (id, False))
+            is_known = node in listing.machine.there or listing.kinds.get(node) == "constant"
+            if not id or there[0] == here or is_known and not is_backward and (node, here) not in sent:
                 continue
             copy = f"{id}_c{here}"
             if copy not in copied:
@@ -62,11 +78,11 @@ def mark_recomputation(listing: Listing) -> None:
     results. Of operators it keeps Standard counts the results alone, not what lies between the ops of one."""
     leads = {id(op) for op in _leading_to_loss(listing)}
     shown = [op for op in listing.ops if op.is_forward and (id(op) in leads or _given(op))]
-    if listing.options.autoRecomputation is not RecomputationType["NoRecompute"] or any(map(_given, shown)):
-        listing.marked, listing.repeated = listing.source.program.recomputed()
+    may_repeat = listing.options.autoRecomputation is not RecomputationType["NoRecompute"] or any(map(_given, shown))
+    marked = listing.machine.marked if may_repeat else set()
     is_standard = listing.options.autoRecomputation is RecomputationType["Standard"]
     for op in shown:
-        is_kept = listing.marked.isdisjoint(_operators(listing, op)) and not (is_standard and _is_inside(op))
+        is_kept = marked.isdisjoint(_operators(listing, op)) and not (is_standard and _is_inside(op))
         op.recompute = "Checkpoint" if is_kept else "Recompute"
 
 
@@ -79,8 +95,7 @@ def _operators(listing: Listing, op: Op) -> set[str]:
     """First results of the operators of the model that an op is or calls."""
     if op.node is None:
         return set()
-    first = next((id for id in op.node.output if id), "")
-    return {listing.parts.get(first, first)} | set(_inside(op.node))
+    return {listing.node_of(op)} | set(_inside(op.node))
 
 
 def _inside(node: onnx.NodeProto) -> Iterator[str]:
@@ -112,7 +127,9 @@ def clone_recomputed(listing: Listing) -> None:
     """Explicit recomputation: gradient ops read `<t>__re`, which clones of the recomputed ops make, of those that the machine
     repeats and of those that say so themselves."""
     recomputed = [op for op in listing.ops if op.is_forward and op.recompute == "Recompute"]
-    repeated = [op for op in recomputed if _given(op) or not listing.repeated.isdisjoint(_operators(listing, op))]
+    repeated = [
+        op for op in recomputed if _given(op) or not listing.machine.repeated.isdisjoint(_operators(listing, op))
+    ]
     makers = {id: op for op in repeated for id in op.outputs}
     for op in listing.ops:  # views between the ops of an operator follow what they look at
         if op.is_forward and op.type in op_types.VIEWS and _is_inside(op) and op.inputs[0] in makers:
@@ -197,72 +214,48 @@ def _run_together(listing: Listing) -> dict[int | None, int]:
 
 
 def stash(listing: Listing) -> None:
-    """Pipelines: what a later stage of the same virtual graph reads is put aside and read back there."""
-    merged = _run_together(listing)
+    """Pipelines: what the machine keeps on a virtual graph for a later stage is put aside, and read back there."""
+    crossings = [crossing for crossing in listing.machine.crossings if crossing.waits > 0]
+    kept = {(each.node, each.is_backward, each.to_ipu, each.to_stage): each for each in crossings}
+    nodes, merged = _nodes(listing), _run_together(listing)
 
-    def stage_of(maker: Op) -> int:
-        """The stage in which what an op makes is there: a copied one is there one stage after the copy."""
-        return merged.get(maker.place[1], 0) + (maker.type == "IpuCopy")
+    def place_of(op: Op) -> tuple[int, int]:
+        return op.place[0] or 0, merged.get(op.place[1], 0)
 
-    repeat_views(listing, lambda view, reader: merged.get(view.place[1]) != merged.get(reader.place[1]))
-    made = {id: op for op in listing.ops if op.place[1] is not None for id in op.outputs}
-    for op in listing.ops:  # an input is there from the stage of its first reader on
-        for read in op.inputs:
-            if listing.kinds.get(read) == "input":
-                made.setdefault(read, op)
-    stashed: set[str] = set()
-    restored: set[tuple[str, int]] = set()
-    ops: list[Op] = []
-    behind: defaultdict[int, list[Op]] = defaultdict(list)
+    def brought(tensor: str, reader: Op) -> Crossing | None:
+        return kept.get((*nodes.get(tensor, (tensor, False)), *place_of(reader)))
 
-    def is_kept(id: str) -> bool:
-        return listing.kinds.get(id) == "input" or made[id].recompute != "Recompute"
-
-    def sources(id: str) -> list[str]:
-        """What has to be kept so that the tensor can be read or computed again."""
-        found, seen, waiting = [], {id}, [id]
-        while waiting:
-            at = waiting.pop()
-            if is_kept(at):
-                found.append(at)
-                continue
-            operands = [operand for operand in made[at].inputs if operand in made and operand not in seen]
-            seen.update(operands)
-            waiting += operands
-        return found
-
+    repeat_views(listing, lambda view, op: place_of(view) != place_of(op) and brought(view.outputs[0], op) is None)
+    makers: dict[str, Op] = {}  # an input is there from its first reader on
+    first: dict[tuple[int, int], Op] = {}
+    read: dict[tuple[Crossing | None, str], Op] = {}
     for op in listing.ops:
-        stage = merged.get(op.place[1])
-        for i, tensor in enumerate(op.inputs):
-            maker = made.get(tensor)
-            if (
-                maker is None
-                or stage is None
-                or maker.place[1] is None
-                or maker.type == "IpuCopy"
-                and op.type == "IpuCopy"
-            ):
-                continue
-            from_stage = stage_of(maker)
-            if from_stage >= stage:
-                continue
-            for source in sources(tensor):
-                buffer = f"Stashed___{source}"
-                if source not in stashed:
-                    stashed.add(source)
-                    listing.make(buffer, source, (0, *listing.shape(source)))
-                    place = (op.place[0], (maker.place[1] or 0) + (maker.type == "IpuCopy"), None)
-                    behind[id(made[source])] += _stashing(listing, source, buffer, place)
-                depth = max(listing.shape(buffer)[0], stage - stage_of(made[source]))
-                listing.make(buffer, source, (depth, *listing.shape(source)))
-                if (source, stage) not in restored:
-                    restored.add((source, stage))
-                    listing.make(f"Restored___{source}", source)
-                    ops.append(_restoring(listing, source, buffer, op.place, not is_kept(tensor)))
-            if is_kept(tensor):
-                op.inputs[i] = f"Restored___{tensor}"
-        ops.append(op)
-    listing.ops = [each for op in ops for each in (op, *behind.get(id(op), ()))]
+        first.setdefault(place_of(op), op)
+        makers.update(dict.fromkeys(op.outputs, op))
+        for tensor in op.inputs:
+            makers.setdefault(tensor, op)
+            if found := brought(tensor, op):
+                read.setdefault((found, tensor), op)
+    for found in kept.values():  # what runs again, which is not listed twice, reads them too
+        tensor = f"{found.node}_c{found.to_ipu}" if f"{found.node}_c{found.to_ipu}" in makers else found.node
+        if found.is_repeated_from and tensor in makers and all(found is not each for each, _ in read):
+            read[found, tensor] = first[found.to_ipu, found.to_stage]
+    before, behind = defaultdict[int, list[Op]](list), defaultdict[int, list[Op]](list)
+    for (crossing, tensor), reader in read.items():
+        if crossing is None:
+            continue
+        buffer = f"Stashed___{tensor}"
+        if buffer not in listing.types:
+            listing.make(buffer, tensor, (0, *listing.shape(tensor)))
+            maker = makers[tensor]
+            place = (crossing.to_ipu, (maker.place[1] or 0) + (maker.type == "IpuCopy"), None)
+            behind[id(maker)] += _stashing(listing, tensor, buffer, place)
+        listing.make(buffer, tensor, (listing.shape(buffer)[0] + crossing.waits, *listing.shape(tensor)))
+        listing.make(f"Restored___{tensor}", tensor)
+        before[id(reader)].append(_restoring(listing, tensor, buffer, reader.place, crossing.is_repeated_from))
+    for op in listing.ops:
+        op.inputs = [f"Restored___{each}" if (brought(each, op), each) in read else each for each in op.inputs]
+    listing.ops = [each for op in listing.ops for each in (*before[id(op)], op, *behind[id(op)])]
 
 
 def _stashing(listing: Listing, source: str, buffer: str, place: tuple[int | None, int, None]) -> list[Op]:

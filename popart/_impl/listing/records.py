@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from popart._impl.enums import VirtualGraphMode
-from popart._impl.listing.source import Source
+from popart._impl.listing.source import Crossing, Machine, Source
 
 if TYPE_CHECKING:
     import onnx
@@ -96,9 +97,6 @@ class Listing:
                 self.graded.add(id.removeprefix(GRADIENT))
         self.places: dict[str, tuple[int, int, int]] = source.program.places()
         self.parts: dict[str, str] = {}  # of operators of which only parts are listed: first result of both
-        # First results of operators whose results the machine does not keep, and of those of them that it makes again.
-        self.marked: set[str] = set()
-        self.repeated: set[str] = set()
         self.ops: list[Op] = []
         self.tied: set[str] = set()  # products whose right operand a tied gather reads too
         self.counter = 0
@@ -110,6 +108,16 @@ class Listing:
             name = made.values[id].dtype.name
             self.types.setdefault(id, (_NUMPY_NAMES.get(name, name.upper()), tuple(tensor.dims)))
             self.kinds[id] = "variable" if id in made.trained or id in made.variables else "constant"
+
+    @functools.cached_property
+    def machine(self) -> Machine:
+        there, marked, repeated, crossings = self.source.program.operators()
+        return Machine(there, marked, repeated, [Crossing(*each) for each in crossings])
+
+    def node_of(self, op: Op) -> str:
+        """The first result of the operator of the model that an op belongs to; "" for none."""
+        first = next((id for id in op.node.output if id), "") if op.node is not None else ""
+        return self.parts.get(first, first)
 
     def number(self) -> int:
         self.counter += 1

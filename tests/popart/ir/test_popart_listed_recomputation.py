@@ -1,16 +1,18 @@
-"""What a session lists as recomputed is what the machine makes again, over random models, modes, annotations and pipelines."""
+"""What a session lists is what the machine runs: operators, copies, stashes and what is made again, over random models, modes,
+annotations and pipelines."""
 
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session_listings import Model, graphs_of, options
+from session_listings import Model, graphs_of, ids, of_type, options
 
 import popart
 
 MODES = popart.RecomputationType
-TYPES = ("tanh", "sigmoid", "matmul", "gemm", "group", "skip", "dropout", "checkpoint")
+TYPES = ("tanh", "sigmoid", "relu", "matmul", "gemm", "group", "skip", "turn", "dropout", "checkpoint")
 ORIGIN = re.compile(r'origin\("[^"]*", "[^"]*".*?node="([^"]*)"')
 
 
@@ -54,7 +56,7 @@ def build(program):
 
 
 def add(model, type, value, before, i):
-    if type in ("tanh", "sigmoid"):
+    if type in ("tanh", "sigmoid", "relu"):
         return getattr(model.onnx, type)([value])
     if type == "matmul":
         return model.onnx.matmul([value, model.weight([4, 4], f"w{i}")])
@@ -63,6 +65,8 @@ def add(model, type, value, before, i):
     if type == "group":
         scales = [model.weight([4], f"{name}{i}") for name in "sb"]
         return model.graphcore.groupnormalization([value, *scales], 2)[0]
+    if type == "turn":
+        return model.onnx.transpose([value], [1, 0])
     if type == "dropout":
         return model.onnx.dropout([value], 1, 0.5)[0]
     if type == "checkpoint":
@@ -86,6 +90,71 @@ def machine_of(session):
     return there, marked, repeated
 
 
+def crossings_of(session):
+    """(what gives it, whether it is a gradient, IPUs, cycles) of each value that goes to another stage or IPU, by the text."""
+    rings, made, pushed, found = {}, {}, {}, []
+    for line in session.getSerializedGraph().decode().splitlines():
+        if line.startswith("graph"):
+            made = {}  # values have their names within a graph
+        elif line.startswith("ring"):
+            name, capacity = re.search(r"@(\S+):.*capacity=(\d+)", line).groups()
+            ends = [int(end[1]) if (end := re.search(rf"\b{key}=(\d+)", line)) else 0 for key in ("from", "to")]
+            rings[name] = (*ends, int(capacity) - 1)
+        elif op := re.match(r" +(?:%(.+) = )?(\S+)\((?:%([^,)]+))?", line):
+            results, kind, operand = op.groups()
+            result, *others = (results or "").split(", %")
+            ring = re.search(r"ring=@([^ }]+)", line)
+            made |= dict.fromkeys([result, *others], ("", False))  # statistics of norms, seeds
+            if kind == "ring.push":
+                pushed[ring[1]] = made[operand]
+            elif kind == "ring.pop":
+                made[result] = ring[1]
+                found.append((ring[1], *rings[ring[1]]))
+            elif kind == "host_load":
+                made[result] = (re.search(r"stream=@([^ }]+)", line)[1], False)
+            elif node := ORIGIN.search(line):
+                is_again = 'recompute="recompute"' in line
+                made[result] = (node[1], 'context="backward"' in line and not is_again)
+
+    def maker(ring):
+        return pushed[ring] if isinstance(pushed[ring], tuple) else maker(pushed[ring])
+
+    return [(*maker(ring), *rest) for ring, *rest in found]
+
+
+def plain(id):
+    """The tensor of the model that a tensor in a loop is, or is what a view of it looks at."""
+    return re.sub(r"^\w+_subgraph\(\d+\)/|Stashed___|(__t\d+)?(_c\d+)?$", "", id)
+
+
+def check_crossings(session, there):
+    """Copies and stashes, with their depths, of results by name; copies of gradients by IPUs."""
+    copied, stashed, gradients = set(), Counter(), Counter()
+    for node, is_gradient, begin, end, cycles in crossings_of(session):
+        if is_gradient:
+            gradients[begin, end] += begin != end
+        elif node:
+            copied |= {(node, begin, end)} if begin != end else set()
+            stashed[node, end] += cycles - (begin != end)
+    # Products read through these: the machine has what they look at.
+    merged = {ids(op, "outputs")[0]: ids(op)[0] for op in of_type(session, "Transpose")}
+    merged = {plain(view): plain(seen) for view, seen in merged.items() if plain(view) not in there}
+
+    def read(id):
+        return read(merged[id]) if (id := plain(id)) in merged else id
+
+    listed, depths = set(), {}
+    for op in of_type(session, "IpuCopy"):
+        ends = int(op["attributes"]["__ipu_number"]), int(ids(op, "outputs")[0].rpartition("_c")[2])
+        gradients[ends] -= "Gradient___" in ids(op)[0]
+        listed |= {(read(ids(op)[0]), *ends)} if "Gradient___" not in ids(op)[0] else set()
+    for op in of_type(session, "Stash") + of_type(session, "DynamicUpdate"):
+        key = read(ids(op, "outputs")[0]), int(op["attributes"]["__ipu_number"])
+        depths[key] = max(depths.get(key, 0), session.getInfo(ids(op, "outputs")[0]).shape()[0])
+    assert listed == copied and not any(gradients.values())
+    assert {key: depth for key, depth in depths.items() if "Gradient___" not in key[0]} == +stashed
+
+
 def check(program):
     session = build(program)
     flags = {}
@@ -104,6 +173,8 @@ def check(program):
             assert not is_cloned or result in (marked if program[2] is MODES.NoRecompute else repeated), result
         else:
             assert ("Recompute" in flags.get(result, ())) == (result in marked), result
+    if program[1][-1] > 0:
+        check_crossings(session, there)
 
 
 @settings(max_examples=25)
