@@ -319,6 +319,28 @@ def test_pipelines_show_copies_stashes_and_checkpoints(checkpoint, stashes):
     assert any("Checkpoint" in op["name"] for op in operations(trainer)) == checkpoint
 
 
+def test_what_the_last_stage_of_a_pipeline_makes_again_is_shown():
+    class Last(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with poptorch.Block("a", ipu_id=0):
+                x = self.a(x)
+            with poptorch.Block("b", ipu_id=1):
+                x = poptorch.recomputationCheckpoint(torch.tanh(self.b(x)))
+                return poptorch.identity_loss(torch.exp(x), "sum")
+
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(4)
+    trainer = compiled(Last(), torch.ones(4, 4), options=options, optimizer=lambda p: poptorch.optim.SGD(p, lr=0.1))
+    flags = {op["type"]: op["attributes"]["recompute"] for op in operations(trainer) if op["type"] in ("Tanh", "Exp")}
+    machine = [line for line in trainer._executable.machine_text().splitlines() if "= tanh(" in line or "= exp(" in line]
+    assert any("tanh" in line and 'recompute="recompute"' in line for line in machine)
+    assert flags == {"Tanh": "YES", "Exp": "NO"}
+
+
 def test_it_is_not_there_before_compiling_and_after_the_end(tmp_path):
     model = Net()
     trainer = poptorch.trainingModel(model, None, poptorch.optim.SGD(model.parameters(), lr=0.1))

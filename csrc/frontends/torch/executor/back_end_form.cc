@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <set>
 
+#include "executable/machine_operators.h"
 #include "frontends/torch/executor/index_groups.h"
+#include "ir/node_marks.h"
 #include "ir/structure.h"
 #include "ops/definition/op_def.h"
 #include "ops/indexing/index_support.h"
@@ -79,16 +81,34 @@ std::string context_name(ir::Context context) {
   return context == ir::Context::kWeightTransfer ? "WeightsFromHostFragment" : "Normal";
 }
 
+// What makes a value, as the machine's facts name it.
+std::string node_of(const ir::Op& op) { return op.origin->attributes.text(ir::kOriginNode); }
+
+// Each op is a node of its own, as the machine's passes see it.
+void mark_nodes(ir::Module& module) {
+  int64_t number = 0;
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops()) {
+      ir::Origin origin = op->origin == nullptr ? ir::Origin{} : *op->origin;
+      origin.attributes.set(ir::kOriginNode, std::to_string(number++));
+      op->origin = std::make_shared<const ir::Origin>(std::move(origin));
+    }
+}
+
 class Maker {
  public:
-  Maker(const ForwardGraph& forward, const StepOptions& step, const PartialsTypes& partials)
-      : forward_(forward), step_(step), partials_(partials), names_(forward_names(forward)) {
-    for (const auto& op : forward.graph->ops()) blocks_.insert(op->settings.block);
+  // `machine`: of the module whose ops have their nodes.
+  Maker(const ForwardGraph& forward, const StepOptions& step, const PartialsTypes& partials,
+        executable::MachineOperators machine)
+      : forward_(forward),
+        step_(step),
+        partials_(partials),
+        machine_(std::move(machine)),
+        names_(forward_names(forward)) {
+    for (const executable::Crossing& crossing : machine_.crossings)
+      sent_.emplace(crossing.node, crossing.to_ipu);
     std::set<int> ipus;
-    for (const std::string& block : blocks_) {
-      ipus.insert(place(block).ipu);
-      last_stage_ = std::max(last_stage_, place(block).stage);
-    }
+    for (const auto& op : forward.graph->ops()) ipus.insert(place(op->settings.block).ipu);
     pipelined_ = step.schedule == Schedule::kPipelined && ipus.size() > 1;
   }
 
@@ -101,7 +121,7 @@ class Maker {
     if (overlaps) stores();
     if (step_.training) {
       const std::vector<const ir::Graph*> backward = gradient_graphs();
-      if (recomputes_stages()) stashes();
+      stashes();
       for (const ir::Graph* gradient : backward) graph(*gradient, true);
       for (size_t i = 0; i < forward_.inputs.size(); ++i)
         update(forward_.inputs[i], *forward_.graph->inputs()[i]);
@@ -244,7 +264,7 @@ class Maker {
   void annotate(BackEndOperation& made, const ir::Op& op) const {
     const ir::Settings& settings = op.settings;
     made.location = op.location;
-    if (is_recomputed(op)) {
+    if (op.graph() == forward_.graph && machine_.marked.contains(node_of(op))) {
       made.attributes["recompute"] = "YES";
       made.attributes["recomputetype"] = "Recompute";
     }
@@ -318,8 +338,8 @@ class Maker {
     for (int i = 0; i < op.operand_count(); ++i) {
       const ir::Value* value = op.operand(i);
       if (value == nullptr || value->producer() == nullptr || value->producer()->is("constant")) continue;
-      const int there = place(value->producer()->settings.block).ipu;
-      if (there == here || !copied_.insert({value, here}).second) continue;
+      if (!sent_.contains({node_of(*value->producer()), here}) || !copied_.insert({value, here}).second)
+        continue;
       BackEndOperation made = start("IpuCopy", "IpuCopy", value->producer()->settings.block, context);
       made.inputs = {tensor(*value)};
       made.outputs = {tensor(*value)};
@@ -395,34 +415,17 @@ class Maker {
     for (int r = 0; r < op.result_count(); ++r) made.outputs.push_back(tensor(*op.result(r)));
   }
 
-  bool recomputes_stages() const {
-    return step_.training && pipelined_ && step_.recomputation == ir::RecomputationMode::kPipeline;
-  }
-  // The last stage is followed by its own backward pass, so nothing of it is recomputed.
-  bool is_recomputed(const ir::Op& op) const {
-    return op.graph() == forward_.graph && recomputes_stages() &&
-           op.settings.recompute != ir::Recompute::kCheckpoint &&
-           place(op.settings.block).stage != last_stage_;
-  }
-
-  // One for each tensor that enters a recomputed stage from outside, and for each checkpoint.
+  // What waits on its IPU for a later stage.
   void stashes() {
-    std::set<std::pair<const ir::Value*, int>> kept;
-    for (const auto& op : forward_.graph->ops()) {
-      const int stage = place(op->settings.block).stage;
-      if (stage == last_stage_) continue;
-      for (int i = 0; i < op->operand_count(); ++i) {
-        const ir::Value* value = op->operand(i);
-        if (value == nullptr) continue;
-        const ir::Op* producer = value->producer();
-        const bool is_there =
-            producer == nullptr ? !is_host_input(*value)
-                                : producer->is("constant") || place(producer->settings.block).stage == stage;
-        if (is_there) continue;
-        if (kept.insert({value, stage}).second) stash(*value, op->settings.block);
-      }
-      if (op->settings.recompute == ir::Recompute::kCheckpoint) stash(*op->result(), op->settings.block);
-    }
+    std::map<std::string, const ir::Value*> values;
+    for (size_t i = 0; i < forward_.inputs.size(); ++i)
+      values[forward_.inputs[i].name] = forward_.graph->inputs()[i];
+    for (const auto& op : forward_.graph->ops())
+      if (op->result_count() > 0) values[node_of(*op)] = op->result(0);
+    for (const executable::Crossing& crossing : machine_.crossings)
+      if (const auto at = values.find(crossing.node);
+          at != values.end() && crossing.from_stage >= 0 && crossing.from_ipu == crossing.to_ipu)
+        stash(*at->second, crossing);
   }
 
   bool is_host_input(const ir::Value& value) const {
@@ -430,9 +433,11 @@ class Maker {
            forward_.inputs[static_cast<size_t>(value.index())].kind == ForwardGraph::Input::Kind::kHost;
   }
 
-  void stash(const ir::Value& value, const std::string& block) {
-    for (const char* type : {"Stash", "RestoreInplace"}) {
-      BackEndOperation made = start(type, type, block, ir::Context::kForward);
+  void stash(const ir::Value& value, const executable::Crossing& crossing) {
+    for (const char* type : {"Stash", crossing.is_repeated_from ? "RestoreInplace" : "Restore"}) {
+      BackEndOperation made = start(type, type, "", ir::Context::kForward);
+      made.attributes["__ipu_number"] = std::to_string(crossing.from_ipu);
+      made.attributes["__pipeline_stage"] = std::to_string(crossing.from_stage);
       made.inputs = {tensor(value)};
       made.outputs = {tensor(value)};
       made.outputs[0].name += std::string("_") + type;
@@ -490,11 +495,11 @@ class Maker {
   const ForwardGraph& forward_;
   const StepOptions& step_;
   const PartialsTypes& partials_;
+  const executable::MachineOperators machine_;
   ForwardNames names_;
   BackEndForm form_;
-  std::set<std::string> blocks_;
+  std::set<std::pair<std::string, int>> sent_;  // nodes, and the IPUs that get what they give
   bool pipelined_ = false;
-  int last_stage_ = 0;
   decltype(IndexGroups::same_as) same_as_;                   // of all graphs listed so far
   std::unordered_set<const ir::Op*> unneeded_;               // expanded indices of them
   std::vector<BackEndOperation>* list_ = &form_.operations;  // that is being made
@@ -506,18 +511,23 @@ class Maker {
 
 }  // namespace
 
-BackEndSource::BackEndSource(const ForwardGraph& forward, const StepOptions& step, PartialsTypes partials)
+BackEndSource::BackEndSource(const ForwardGraph& forward, const StepOptions& step, PartialsTypes partials,
+                             const target::System& system)
     : module_(forward.graph->module()->clone()),
       forward_(forward),
       step_(step),
-      partials_(std::move(partials)) {
+      partials_(std::move(partials)),
+      system_(system) {
   forward_.graph = module_->find_graph(forward.graph->name());
   step_.loss = nullptr;  // of the original
 }
 
 const BackEndForm& BackEndSource::form() const {
   std::call_once(made_, [&] {
-    form_ = Maker(forward_, step_, partials_).make();
+    mark_nodes(*module_);
+    form_ = Maker(forward_, step_, partials_,
+                  executable::machine_operators(*executable::machine_form_of(module_->clone(), system_)))
+                .make();
     module_.reset();
     forward_ = {};
     step_ = {};

@@ -1,6 +1,6 @@
 // The program as PopART would list it: operations with PopART's type names, tensor names that anchors use, attributes as
-// texts. Made of the captured forward graph, its gradient graph and the optimizer, before any pass of
-// ours; what reads it needs `BackEndForm` only, so its source can be another form of the program one day.
+// texts. Made of the captured forward graph, its gradient graph and the optimizer, before any pass of ours. What is
+// recomputed, stashed and copied between IPUs is read from the machine form (docs/rationale/one-program.md).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "frontends/common/step_builder.h"
 #include "ir/module.h"
+#include "target/system.h"
 
 namespace ipu::frontends::torch_frontend {
 
@@ -69,14 +70,16 @@ struct PartialsTypes {
 class BackEndSource {
  public:
   // After build_step: the module holds the gradient graph. Keeps a copy of it until the form is made.
-  BackEndSource(const ForwardGraph& forward, const StepOptions& step, PartialsTypes partials);
+  BackEndSource(const ForwardGraph& forward, const StepOptions& step, PartialsTypes partials,
+                const target::System& system);
   const BackEndForm& form() const;
 
  private:
-  mutable std::unique_ptr<const ir::Module> module_;  // nullptr when the form is made
-  mutable ForwardGraph forward_;                      // its graph is one of module_
+  mutable std::unique_ptr<ir::Module> module_;  // nullptr when the form is made
+  mutable ForwardGraph forward_;                // its graph is one of module_
   mutable StepOptions step_;
   const PartialsTypes partials_;
+  const target::System& system_;
   mutable std::once_flag made_;
   mutable BackEndForm form_;
 };

@@ -172,7 +172,8 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
                               settings.compile);  // before it is filled
   build_step(forward, step);
   back_end_ = std::make_unique<const BackEndSource>(
-      forward, step, PartialsTypes{settings.product_partials, settings.convolution_partials});
+      forward, step, PartialsTypes{settings.product_partials, settings.convolution_partials},
+      target_system(settings));
   log_description(forward);
 
   poll_interruption();
