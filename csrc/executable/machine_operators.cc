@@ -62,25 +62,27 @@ class Reader {
       made.to_ipu = static_cast<int>(op.attributes.integer("to"));
     }
     for (const ir::Use& use : op.result()->uses()) made.is_repeated_from |= is_repeated(*use.user);
-    if (const ir::Op* maker = maker_of(op)) {
+    const ir::Value* source = source_of(op);
+    if (const ir::Op* maker = source->producer()) {
       made.is_backward = maker->settings.context == ir::Context::kBackward && !is_repeated(*maker);
       made.node = maker->is(ir::kind::kHostLoad)       ? symbol(*maker, "stream")
                   : maker->is(ir::kind::kVariableRead) ? symbol(*maker, "variable")
-                                                       : node_of(*maker);
+                  : source->index() == 0               ? node_of(*maker)
+                                         : "";  // statistics of a norm have no tensor in a model
     }
     found.crossings.push_back(std::move(made));
   }
 
-  // Behind all copies and rings; nullptr for an input of a graph.
-  const ir::Op* maker_of(const ir::Op& op) const {
-    const ir::Op* at = &op;
-    while (at != nullptr) {
-      if (at->is(ir::kind::kRingPop)) {
-        const auto push = pushes_.find(symbol(*at, "ring"));
-        if (push == pushes_.end()) return nullptr;
-        at = push->second->operand(0)->producer();
-      } else if (at->is(ir::kind::kIpuCopy) || at->is("io_tile_copy")) {
-        at = at->operand(0)->producer();
+  // Behind all copies and rings.
+  const ir::Value* source_of(const ir::Op& op) const {
+    const ir::Value* at = op.result();
+    while (const ir::Op* maker = at->producer()) {
+      if (maker->is(ir::kind::kRingPop)) {
+        const auto push = pushes_.find(symbol(*maker, "ring"));
+        if (push == pushes_.end()) break;
+        at = push->second->operand(0);
+      } else if (maker->is(ir::kind::kIpuCopy) || maker->is("io_tile_copy")) {
+        at = maker->operand(0);
       } else {
         break;
       }
