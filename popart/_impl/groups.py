@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_core._native import replica_groups
 from popart._impl.enums import CommGroupType, VariableRetrievalMode
 from popart._impl.exceptions import popart_exception, popart_internal_exception
+
+
+def _native() -> Any:
+    from ipu_core._native import replica_groups  # not with popart, which loads no compiler
+
+    return replica_groups
 
 
 class ReplicaGrouping:
@@ -46,16 +51,16 @@ class ReplicaGrouping:
 
     def getGroupAt(self, replica: int) -> int:
         self._check(replica, self._replicas, "replica")
-        return int(replica_groups.group_at(replica, self._stride, self._size))
+        return int(_native().group_at(replica, self._stride, self._size))
 
     def getIndexInGroupAt(self, replica: int) -> int:
         self._check(replica, self._replicas, "replica")
-        return int(replica_groups.member_at(replica, self._stride, self._size))
+        return int(_native().member_at(replica, self._stride, self._size))
 
     def getReplicaAt(self, group: int, index: int = 0) -> int:
         self._check(group, self.getNumGroups(), "group")
         self._check(index, self._size, "member")
-        return int(replica_groups.replica_at(group, index, self._stride, self._size))
+        return int(_native().replica_at(group, index, self._stride, self._size))
 
     def getReplicasAt(self, group: int) -> list[int]:
         return [self.getReplicaAt(group, index) for index in range(self._size)]
@@ -195,7 +200,7 @@ class VariableSettings:
     def getGroupRepresentative(self, group: int) -> int:
         """The first replica of a group, whatever the number of replicas."""
         if self._domain is None:
-            return int(replica_groups.replica_at(group, 0, self._stride, self._size))
+            return int(_native().replica_at(group, 0, self._stride, self._size))
         if self._domain.type is CommGroupType["All"]:
             return 0
         consecutive = self._domain.type is CommGroupType["Consecutive"]

@@ -232,13 +232,13 @@ def test_driving_by_hand(replicas):
 
 
 @pytest.mark.shows("popart.InferenceSession.fromIr")
-def test_a_session_of_a_program_is_none_of_a_model():
+def test_a_session_of_a_program_keeps_track_of_the_values_of_the_host():
     ir = popxl.Ir()
     with ir.main_graph:
         w = popxl.variable([1.0, 2.0], name="w")
         ops.host_store(popxl.d2h_stream((2,), popxl.float32, "y"), w + 1)
     session = popart.InferenceSession.fromIr(ir._pb_ir, popart.DeviceManager().createCpuDevice())
-    assert not isinstance(session, popart.InferenceSession) and not hasattr(session, "modelToHost")
+    assert isinstance(session, popart.InferenceSession)
     session.prepareDevice()
     session.weightsFromHost()
     session.writeWeights(popart.PyWeightsIO({"w": np.float32([8, 9])}))
@@ -251,6 +251,24 @@ def test_a_session_of_a_program_is_none_of_a_model():
     session.copyDeviceWeightsToHost()
     session.readWeights(popart.PyWeightsIO({"w": held}))
     assert held.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["fromIr", "prepareDevice", "weightsFromHost"])
+def test_calls_of_a_session_can_be_counted_at_the_class(monkeypatch, name):
+    called, before = [], getattr(popart.InferenceSession, name)
+
+    def counted(*arguments, **named):
+        called.append(name)
+        return before(*arguments, **named)
+
+    monkeypatch.setattr(popart.InferenceSession, name, counted)
+    ir = popxl.Ir()
+    with ir.main_graph:
+        y = popxl.d2h_stream((2,), popxl.float32)
+        ops.host_store(y, popxl.variable([1.0, 2.0]) + 1)
+    with popxl.Session(ir, "ipu_model") as session:
+        assert session.run()[y].tolist() == [2, 3]
+    assert called == [name]
 
 
 def test_several_ipus():

@@ -9,11 +9,10 @@ from popart._impl.exceptions import popart_exception
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.sessions.argument_checks import check_arguments
-from popart._impl.sessions.host_sync import HostSync
 from popart._impl.sessions.model_session import ModelSession
 
 
-class InferenceSession(ModelSession, HostSync):
+class InferenceSession(ModelSession):
     """A session that runs a model forward.
 
     Args:
@@ -68,6 +67,23 @@ class InferenceSession(ModelSession, HostSync):
     def checkInplacingAmbiguity(self) -> bool:
         """Whether the result depends on which ops work in place: never, the program has the meaning of its graph."""
         return False
+
+    def copyDeviceWeightsToHost(self) -> None:
+        """The device's values of all variables come to the host, unless the host has them."""
+        if not self._in_sync:
+            self.weightsToHost()
+
+    def markHostWeightsInSync(self) -> None:
+        """The host's values are taken for those of the device."""
+        self._in_sync = True
+
+    def markHostWeightsOutOfSync(self) -> None:
+        """The host's values are taken for older than those of the device."""
+        self._in_sync = False
+
+    def areHostWeightsInSync(self) -> bool:
+        """Whether the host's values are those of the device."""
+        return self._in_sync
 
     def setEngineIsLoaded(self, isLoaded: bool) -> None:
         """False: the next call loads the engine again; True: the session is taken for the loaded one.

@@ -16,14 +16,16 @@ from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
-from popart._impl.sessions.host_sync import HostSync
+from popart._impl.sessions.inference import InferenceSession
 from popart._impl.tensor_info import NUMPY, of_native_number
 
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
 
 
-class IrSession(HostSync):
+class IrSession(InferenceSession):
     """A session of a program that `fromIr` gives. Steps: prepareDevice, weightsFromHost, run, weightsToHost.
+
+    prepareDevice and weightsFromHost are those of InferenceSession: programs replace them there to count or block calls.
 
     Raises:
         popart_exception: the program cannot be compiled, a run fails, calls come out of order.
@@ -64,8 +66,7 @@ class IrSession(HostSync):
         self._arrays: dict[str, numpy.dtype] = {}  # types of streams on the device
 
     # --- compiling
-    def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compiles the program; `loadEngine`: and takes the device."""
+    def _prepare(self, loadEngine: bool) -> None:
         if self._native is None:
             self._compile()
         if loadEngine:
@@ -171,8 +172,8 @@ class IrSession(HostSync):
             native.run_parts(inputs, entry, outputs)
 
     # --- variables
-    def weightsFromHost(self) -> None:
-        """The host's values of all variables go to the device; of those in `only`, where that is set."""
+    def _send_weights(self) -> None:
+        """Of the variables in `only`, where that is set."""
         native = self._prepared()
         self.attach()
         sent = {

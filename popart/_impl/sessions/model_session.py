@@ -224,6 +224,9 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
             poplar_exception: an engine option is not known.
             OutOfMemoryException: it does not fit.
         """
+        self._prepare(loadEngine)
+
+    def _prepare(self, loadEngine: bool) -> None:
         self._check_lowered()
         check_proportion(self._options)
         check_codelets(self._options)

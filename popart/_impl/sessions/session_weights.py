@@ -28,6 +28,9 @@ class SessionWeights:
     def weightsFromHost(self) -> None:
         """The host's values of all variables go to the device, those of the optimizer's state too: the first ones until
         weightsToHost, modelToHost or resetHostWeights changes them."""
+        self._send_weights()
+
+    def _send_weights(self) -> None:
         self._weights.to_device(self._loaded("weightsFromHost"))
         self._weights_sent = True
         self._in_sync = True
