@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "ir/seed_stream.h"
 #include "support/error.h"
@@ -85,14 +86,6 @@ void HostRun::bind(int number, std::byte* data, int64_t elements) {
   arrays_.push_back(Array{number, data, elements});
 }
 
-bool HostRun::overlaps(const std::byte* data, int64_t bytes) const {
-  return std::any_of(arrays_.begin(), arrays_.end(), [&](const Array& other) {
-    const program::Stream& stream = host_.stream(other.stream);
-    return data < other.data + other.elements * size_in_bytes(stream.host_dtype, stream.spec.shape) &&
-           other.data < data + bytes;
-  });
-}
-
 void HostRun::feed(int number, const ConstHostRange& from, int64_t repeats) {
   const program::Stream& stream = host_.stream(number);
   const int64_t elements = host_.count(entry_, number), scalars = element_count(stream.spec.shape);
@@ -120,40 +113,66 @@ void HostRun::fetch(int number, const HostRange& to) {
   const program::Stream& stream = host_.stream(number);
   const int64_t elements = host_.count(entry_, number), count = elements * element_count(stream.spec.shape);
   check_range(("output " + stream.name).c_str(), {to.dtype, to.bytes, to.begin}, stream.host_dtype, 0);
-  const int64_t bytes = count * size_in_bytes(stream.host_dtype);
-  // Of an output whose elements are known after the run alone, the device clears the array.
-  const bool in_place = host_.session().elements(entry_)[static_cast<size_t>(number)].is_exact() &&
-                        to.is_plain(stream.host_dtype, count) && !overlaps(to.data(), bytes);
   bind(number, to.data(), elements);
-  if (in_place) return;
-  Array& array = arrays_.back();
-  array.own = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
+  arrays_.back().target = to;
+  // Of an output whose elements are known after the run alone, the device clears the array.
+  if (!host_.session().elements(entry_)[static_cast<size_t>(number)].is_exact() ||
+      !to.is_plain(stream.host_dtype, count))
+    store_later(arrays_.back());
+}
+
+int64_t HostRun::bytes_of(const Array& array) const {
+  const program::Stream& stream = host_.stream(array.stream);
+  return array.elements * size_in_bytes(stream.host_dtype, stream.spec.shape);
+}
+
+void HostRun::store_later(Array& array) const {
+  array.own = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes_of(array)));
   array.data = array.own.get();
-  array.target = to;
+}
+
+void HostRun::part_from_others() {
+  std::vector<Array*> shown;  // in memory of the caller, by address
+  for (Array& array : arrays_)
+    if (array.own == nullptr && bytes_of(array) > 0) shown.push_back(&array);
+  std::ranges::sort(shown, std::less<>(), &Array::data);
+  std::vector<Array*> parted;
+  const std::byte* end = nullptr;  // of all before
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const std::byte* own_end = shown[i]->data + bytes_of(*shown[i]);
+    const bool meets_next = i + 1 < shown.size() && shown[i + 1]->data < own_end;
+    if (shown[i]->is_output() && (shown[i]->data < end || meets_next)) parted.push_back(shown[i]);
+    end = std::max(end, own_end);
+  }
+  for (Array* array : parted) store_later(*array);
 }
 
 void HostRun::run() {
   Session& session = host_.session();
+  part_from_others();
   if (!session.is_attached()) session.attach();
   {
     Session::Call call(session);
     for (const Array& array : arrays_) call.bind(array.stream, array.data, array.elements);
     call.run(entry_);
-    for (Array& array : arrays_) array.filled = call.filled(array.stream);
+    for (Array& array : arrays_)
+      array.filled = gives_all(array.stream) ? array.elements : call.filled(array.stream);
   }
-  for (const Array& array : arrays_) {
-    const program::Stream& stream = host_.stream(array.stream);
-    if (!array.target.bytes.empty())
-      scatter(array.data, stream.host_dtype, filled(array.stream) * element_count(stream.spec.shape),
-              array.target);
-  }
+  for (const Array& array : arrays_)
+    if (array.is_output() && array.own != nullptr) {
+      const program::Stream& stream = host_.stream(array.stream);
+      scatter(array.data, stream.host_dtype, array.filled * element_count(stream.spec.shape), array.target);
+    }
+}
+
+bool HostRun::gives_all(int number) const {
+  const program::HostElements& elements = host_.session().elements(entry_)[static_cast<size_t>(number)];
+  return elements.is_exact() || elements.count() == 1;
 }
 
 int64_t HostRun::filled(int number) const {
-  const int64_t all = host_.count(entry_, number);
-  if (all == 1 || host_.session().elements(entry_)[static_cast<size_t>(number)].is_exact()) return all;
-  const auto array =
-      std::find_if(arrays_.begin(), arrays_.end(), [&](const Array& a) { return a.stream == number; });
+  if (gives_all(number)) return host_.count(entry_, number);
+  const auto array = std::ranges::find(arrays_, number, &Array::stream);
   return array == arrays_.end() ? 0 : array->filled;
 }
 

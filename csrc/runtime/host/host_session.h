@@ -101,10 +101,15 @@ class HostRun {
     std::byte* data;
     int64_t elements;
     int64_t filled = 0;
-    std::unique_ptr<std::byte[]> own = {};  // converted inputs, outputs to be stored
-    HostRange target = {};                  // of these
+    HostRange target = {};  // of an output that fetch() was given
+    // Of a converted input, and of an output that is stored when the run is over.
+    std::unique_ptr<std::byte[]> own = {};
+    bool is_output() const { return !target.bytes.empty(); }
   };
-  bool overlaps(const std::byte* data, int64_t bytes) const;
+  int64_t bytes_of(const Array& array) const;
+  bool gives_all(int number) const;  // whatever values decide
+  void store_later(Array& array) const;
+  void part_from_others();  // outputs that overlap
 
   HostSession& host_;
   int entry_;

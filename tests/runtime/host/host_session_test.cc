@@ -100,6 +100,21 @@ TEST(HostSession, stores_what_overlaps_an_input_when_the_run_is_over) {
   EXPECT_EQ(a.x, (Floats{1, 2, 2, 3, 4, 5}));
 }
 
+TEST(HostSession, stores_what_overlaps_an_input_that_is_given_later) {
+  const auto host = session(kAddsOne);
+  Arrays a;
+  a.x = {1, 2, 3, 4, 0, 0};
+  const std::span<float> all(a.x);
+  HostRun one(*host, 0);
+  one.fetch(host->stream_of("y"), {DType::kF32, std::as_writable_bytes(all.last(4))});
+  one.fetch(host->stream_of("seen"), part(DType::kI64, a.seen));
+  one.feed(host->stream_of("x"), {DType::kF32, std::as_bytes(all.first(4))});
+  one.feed(host->stream_of("counts"), given(DType::kI64, a.counts));
+  one.run();
+  EXPECT_EQ(a.x, (Floats{1, 2, 2, 3, 4, 5}));
+  EXPECT_EQ(a.seen, a.counts);
+}
+
 TEST(HostSession, gives_an_element_to_several_replicas) {
   const auto host = session(kAddsOne, 2);
   Arrays a;
