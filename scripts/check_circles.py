@@ -6,13 +6,12 @@ scripts/circles.txt lists the imports that close a circle today, one `a -> b` a 
 whose import is gone, or closes no circle any more, fails, so that the list only shrinks.
 """
 
-import argparse
 import graphlib
 import pathlib
 import re
-import sys
 
 import python_imports
+import tree_check
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 LIST = pathlib.Path("scripts") / "circles.txt"
@@ -84,17 +83,10 @@ def problems(graphs, listed):
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    root = parser.parse_args().root
+def violations(root):
     modules = python_imports.import_graph(root)
-    found = problems((modules, folders(modules), includes(root)), read_list(root))
-    for line in found:
-        print(line)
-    if found:
-        sys.exit("move what both need into a file of its own")
+    return problems((modules, folders(modules), includes(root)), read_list(root))
 
 
 if __name__ == "__main__":
-    main()
+    tree_check.main(__doc__, violations, "move what both need into a file of its own")

@@ -7,15 +7,14 @@
    it is. FOREIGN lists the modules that look at what another project says, which has nothing but a text.
 """
 
-import argparse
 import ast
 import pathlib
 import re
 import string
-import sys
 
 import public_names
 import python_imports
+import tree_check
 
 # Room → the packages whose API its texts may name.
 OWN = {
@@ -169,15 +168,5 @@ def violations(root):
     yield from decisions(root)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    found = list(violations(parser.parse_args().root))
-    for line in found:
-        print(line)
-    if found:
-        sys.exit(f"{len(found)} place(s) where an error of the core is not told by its reason")
-
-
 if __name__ == "__main__":
-    main()
+    tree_check.main(__doc__, violations, "{count} place(s) where an error of the core is not told by its reason")

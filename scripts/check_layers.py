@@ -6,12 +6,11 @@ Fails with the offending line and the arrow it breaks. Also checks that torch he
 in csrc/target alone, Python's packages included.
 """
 
-import argparse
 import pathlib
 import re
-import sys
 
 import python_imports
+import tree_check
 
 HEAD = "| room |"
 ROW = re.compile(r"^\| `([a-z_/]+)` \| (.*?) \|")
@@ -99,16 +98,9 @@ def violations(root):
                     yield f"{where}\n    {room} may not use {target} (docs/architecture.md)"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    root = parser.parse_args().root
-    found = [*violations(root), *machine_numbers(root)]
-    for line in found:
-        print(line)
-    if found:
-        sys.exit(f"{len(found)} line(s) break the rules of rooms")
+def all_violations(root):
+    return [*violations(root), *machine_numbers(root)]
 
 
 if __name__ == "__main__":
-    main()
+    tree_check.main(__doc__, all_violations, "{count} line(s) break the rules of rooms")

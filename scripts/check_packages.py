@@ -7,12 +7,12 @@ private to it: a row that needs them all the same says `package._impl`. Fails wi
 also for a name in a row that no module needs, and for a package without a row.
 """
 
-import argparse
 import pathlib
 import re
 import sys
 
 import python_imports
+import tree_check
 
 PAGE = pathlib.Path("docs") / "architecture.md"
 HEAD = "| package |"
@@ -75,15 +75,5 @@ def violations(root):
             yield f"{PAGE}: the row of {row} names {name} twice"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    found = list(violations(parser.parse_args().root))
-    for line in found:
-        print(line)
-    if found:
-        sys.exit(f"{len(found)} line(s) break the table of packages")
-
-
 if __name__ == "__main__":
-    main()
+    tree_check.main(__doc__, violations, "{count} line(s) break the table of packages")

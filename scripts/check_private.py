@@ -6,12 +6,11 @@ object has a public name, or is handed to it. scripts/private_names.txt lists th
 with the reason; one that is not needed any more fails, so that the list only shrinks.
 """
 
-import argparse
 import ast
 import pathlib
-import sys
 
 import python_imports
+import tree_check
 
 LIST = pathlib.Path("scripts") / "private_names.txt"
 
@@ -76,15 +75,5 @@ def violations(root):
             yield f"{LIST}: no module of {package} needs {name} any more; remove it"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    found = list(violations(parser.parse_args().root))
-    for line in found:
-        print(line)
-    if found:
-        sys.exit("give it a public name, or hand the module what it needs")
-
-
 if __name__ == "__main__":
-    main()
+    tree_check.main(__doc__, violations, "give it a public name, or hand the module what it needs")

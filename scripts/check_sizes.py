@@ -4,10 +4,9 @@
 Files listed in scripts/large_files.txt (`path lines`) may have that many lines, no more: the list may only shrink.
 """
 
-import argparse
-import pathlib
 import subprocess
-import sys
+
+import tree_check
 
 LIMITS = {".cc": 800, ".py": 800, ".h": 400}
 # Names that PopXL published.
@@ -46,15 +45,5 @@ def violations(root):
         yield f"scripts/large_files.txt: {name} is not there any more; remove the line"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    found = list(violations(parser.parse_args().root))
-    for line in found:
-        print(line)
-    if found:
-        sys.exit(f"{len(found)} file(s) too large or badly named")
-
-
 if __name__ == "__main__":
-    main()
+    tree_check.main(__doc__, violations, "{count} file(s) too large or badly named")
