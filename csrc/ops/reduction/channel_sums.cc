@@ -14,7 +14,6 @@ std::vector<int64_t> statistic_dims(const Shape& x) {
   return dims;
 }
 
-// Chooses the kernel `id`, except for f64, which no kernel computes: those ops are decomposed.
 const OpRegistration channel_moments =
     define_op("channel_moments", "reduction")
         .doc(

@@ -12,6 +12,14 @@ int64_t result_size(int64_t size, int64_t padding, int64_t kernel, int64_t dilat
   return last < 0 || stride < 1 ? 0 : last / stride + 1;
 }
 
+ProductShape with_kernel(ProductShape shape, const Convolution& c) {
+  shape.kernel_rows = c.kernel_rows;
+  shape.kernel_columns = c.kernel_columns;
+  shape.dilation_rows = c.dilation_rows;
+  shape.dilation_columns = c.dilation_columns;
+  return shape;
+}
+
 }  // namespace
 
 int64_t Convolution::result_rows() const {
@@ -22,22 +30,15 @@ int64_t Convolution::result_columns() const {
 }
 
 ProductShape forward_shape(const Convolution& c) {
-  ProductShape shape{c.groups, c.result_rows(), c.inputs, c.outputs, c.batch, c.result_columns()};
-  shape.kernel_rows = c.kernel_rows;
-  shape.kernel_columns = c.kernel_columns;
+  ProductShape shape =
+      with_kernel({c.groups, c.result_rows(), c.inputs, c.outputs, c.batch, c.result_columns()}, c);
   shape.stride_rows = c.stride_rows;
   shape.stride_columns = c.stride_columns;
-  shape.dilation_rows = c.dilation_rows;
-  shape.dilation_columns = c.dilation_columns;
   return shape;
 }
 
 ProductShape data_gradient_shape(const Convolution& c) {
-  ProductShape shape{c.groups, c.rows, c.outputs, c.inputs, c.batch, c.columns};
-  shape.kernel_rows = c.kernel_rows;
-  shape.kernel_columns = c.kernel_columns;
-  shape.dilation_rows = c.dilation_rows;
-  shape.dilation_columns = c.dilation_columns;
+  ProductShape shape = with_kernel({c.groups, c.rows, c.outputs, c.inputs, c.batch, c.columns}, c);
   shape.spread_rows = c.stride_rows;
   shape.spread_columns = c.stride_columns;
   return shape;

@@ -236,9 +236,10 @@ def stash(listing: Listing) -> None:
             makers.setdefault(tensor, op)
             if found := brought(tensor, op):
                 read.setdefault((found, tensor), op)
+    told = {found for found, _ in read}
     for found in kept.values():  # what runs again, which is not listed twice, reads them too
         tensor = f"{found.node}_c{found.to_ipu}" if f"{found.node}_c{found.to_ipu}" in makers else found.node
-        if found.is_repeated_from and tensor in makers and all(found is not each for each, _ in read):
+        if found.is_repeated_from and tensor in makers and found not in told:
             read[found, tensor] = first[found.to_ipu, found.to_stage]
     before, behind = defaultdict[int, list[Op]](list), defaultdict[int, list[Op]](list)
     for (crossing, tensor), reader in read.items():
