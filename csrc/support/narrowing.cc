@@ -14,7 +14,12 @@ From read(const std::byte* from, int64_t i) {
   return value;
 }
 
-// No loop has a branch, so that the check is as wide as the copy. `bias`: of the smallest value that fits.
+template <typename To>
+void write(std::byte* to, int64_t i, To value) {
+  std::memcpy(to + i * static_cast<int64_t>(sizeof value), &value, sizeof value);
+}
+
+// Arrays of the host may lie at any address. No loop has a branch, so that the check is as wide as the copy. `bias`: of the smallest value that fits.
 int64_t narrow_integers(const std::byte* from, std::byte* to, int64_t count, uint64_t bias) {
   auto* out = reinterpret_cast<uint32_t*>(to);
   uint64_t outside = 0;
@@ -39,10 +44,10 @@ int64_t narrow_floats(const std::byte* from, std::byte* to, int64_t count) {
 
 template <typename To, typename From>
 void widen_as(const std::byte* from, std::byte* to, int64_t count, bool add) {
-  const From* in = reinterpret_cast<const From*>(from);
-  To* out = reinterpret_cast<To*>(to);
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = add ? static_cast<To>(out[i] + static_cast<To>(in[i])) : static_cast<To>(in[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    const To value = static_cast<To>(read<From>(from, i));
+    write(to, i, add ? static_cast<To>(read<To>(to, i) + value) : value);
+  }
 }
 
 }  // namespace

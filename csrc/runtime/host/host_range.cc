@@ -22,10 +22,15 @@ void each_piece(int64_t begin, int64_t count, int64_t size, Visit visit) {
   }
 }
 
+// Arrays of the host may lie at any address.
 template <typename From, typename To>
 void convert(const std::byte* from, std::byte* to, int64_t count, To (*as)(From)) {
-  for (int64_t i = 0; i < count; ++i)
-    reinterpret_cast<To*>(to)[i] = as(reinterpret_cast<const From*>(from)[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof value), sizeof value);
+    const To made = as(value);
+    std::memcpy(to + i * static_cast<int64_t>(sizeof made), &made, sizeof made);
+  }
 }
 
 bool is_half(DType host, DType device) { return host == DType::kF16 && device == DType::kF32; }

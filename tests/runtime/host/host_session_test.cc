@@ -134,6 +134,23 @@ TEST(HostSession, takes_wide_and_half_numbers) {
   EXPECT_EQ(halves, (std::vector<uint16_t>{0x3e00, 0x4100, 0x4300, 0x4480}));
 }
 
+TEST(HostSession, takes_arrays_at_any_address) {
+  const auto host = session(kAddsOne);
+  Arrays a;
+  for (const DType dtype : {DType::kF16, DType::kF32, DType::kF64}) {
+    const size_t bytes = 4 * static_cast<size_t>(size_in_bytes(dtype));
+    std::vector<double> x(5), y(5);
+    const std::span<std::byte> from = std::as_writable_bytes(std::span(x)).subspan(1, bytes);
+    const std::span<std::byte> to = std::as_writable_bytes(std::span(y)).subspan(1, bytes);
+    run(*host, {dtype, from}, {dtype, to}, given(DType::kI64, a.counts), part(DType::kI64, a.seen));
+    run(*host, {dtype, to}, {dtype, from}, given(DType::kI64, a.counts), part(DType::kI64, a.seen));
+    Floats sums(4);  // 0 + 1 + 1, + 1
+    run(*host, {dtype, from}, part(DType::kF32, sums), given(DType::kI64, a.counts),
+        part(DType::kI64, a.seen));
+    EXPECT_EQ(sums, (Floats{3, 3, 3, 3})) << to_string(dtype);
+  }
+}
+
 TEST(HostSession, refuses_other_types_no_elements_and_unknown_names) {
   const auto host = session(kAddsOne);
   Arrays a;
