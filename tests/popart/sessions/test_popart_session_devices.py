@@ -228,8 +228,9 @@ def test_cycles_of_a_run():
         other.getCycleCount()
 
 
-def test_cycles_of_an_ipu_end_when_it_has_done_its_part():
-    """The first IPU has a small product; the second one has to wait for it, and works much longer."""
+def test_cycles_of_an_ipu_end_when_it_has_done_its_part(monkeypatch):
+    """One worker thread ends the part of the first IPU, and then runs the products of the second one, which waited for it."""
+    monkeypatch.setenv("POPTORCH_HOST_THREADS", "1")
     size = 192
     weight = np.ones((size, size), np.float32)
     nodes = [helper.make_node("Neg", ["x"], ["h0"], __ipu_number=0)]
