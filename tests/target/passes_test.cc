@@ -17,7 +17,7 @@ TEST(Passes, over_more_elements_never_take_less) {
                           reduce_pass_cycles(gc200(), elements, 1, 4),
                           norm_cycles(gc200(), elements, 1, 2, Direction::kForward),
                           softmax_cycles(gc200(), elements, 1, 2, Direction::kForward),
-                          transpose_cycles(gc200(), elements),
+                          rearrange_cycles(gc200(), elements, 8),
                           gather_cycles(gc200(), elements, 64, Direction::kForward),
                           random_cycles(gc200(), elements)};
     for (size_t i = 0; i < 7; ++i) {

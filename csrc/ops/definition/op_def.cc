@@ -277,6 +277,10 @@ OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
   def_.cost = std::move(rule);
   return *this;
 }
+OpDefBuilder& OpDefBuilder::work(std::function<std::vector<target::Work>(const ir::Op&)> rule) {
+  def_.work = std::move(rule);
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule) {
   def_.traits |= kCompound;
   def_.decompose = std::move(rule);

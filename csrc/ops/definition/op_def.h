@@ -18,6 +18,10 @@
 #include "ops/reference_tensor.h"
 #include "support/attributes.h"
 
+namespace ipu::target {
+struct Work;  // target/work/work.h
+}
+
 namespace ipu::ops {
 
 class GradientBuilder;  // ops/definition/gradient_builder.h
@@ -149,6 +153,8 @@ struct OpDef {
   std::function<LayoutWishes(const ir::Op&)>
       layouts;                              // default: all plain. Ops of any layout (traits) have none
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
+  // What it does on the tiles of an IPU, for the device model: read by work_of (work.h), which says what stands without a rule.
+  std::function<std::vector<target::Work>(const ir::Op&)> work;
   // Compounds: builds the equivalent ops before `op` and returns the replacements of its results, with the
   // settings and location of `op`. Run by the pass `decompose` on those that no kernel takes. A compound that
   // states no reference or cost has those of its parts.
@@ -205,6 +211,7 @@ class OpDefBuilder {
   OpDefBuilder& layouts(std::function<LayoutWishes(const ir::Op&)> rule);
   OpDefBuilder& layouts(LayoutWishes wishes);  // the same whatever the attributes
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
+  OpDefBuilder& work(std::function<std::vector<target::Work>(const ir::Op&)> rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
   // A compound without a kernel unless one is stated after it: what it stands for, and from this also
   // value and cost unless stated.

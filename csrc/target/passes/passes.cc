@@ -53,10 +53,10 @@ double softmax_cycles(const Machine& machine, int64_t elements, int64_t rows, in
   return 2 * reduce + 2 * pass + pass_cycles(machine, elements, element_bytes, 4, 1);
 }
 
-double transpose_cycles(const Machine& machine, int64_t bytes) {
+double rearrange_cycles(const Machine& machine, int64_t bytes, int64_t contiguous_bytes) {
   const double share = over_tiles(machine, bytes);
   return share / machine["exchange_bytes_per_cycle"] + machine["phase_cycles"] +
-         copy_cycles(share, machine.whole("vector_bytes")) + 200;
+         copy_cycles(share, std::min<int64_t>(contiguous_bytes, machine.whole("vector_bytes"))) + 200;
 }
 
 double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, Direction direction) {

@@ -20,8 +20,8 @@ double norm_cycles(const Machine& machine, int64_t elements, int64_t groups, int
                    Direction direction);
 double softmax_cycles(const Machine& machine, int64_t elements, int64_t rows, int64_t element_bytes,
                       Direction direction);
-// Dimensions in another order, for which elements go to other tiles.
-double transpose_cycles(const Machine& machine, int64_t bytes);
+// Elements in another order, for which they go to other tiles; so many bytes lie together before and after.
+double rearrange_cycles(const Machine& machine, int64_t bytes, int64_t contiguous_bytes);
 // Rows of a table, `row_bytes` each.
 double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, Direction direction);
 // Bytes on a tile that keep their order.

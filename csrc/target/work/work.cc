@@ -1,0 +1,143 @@
+#include "target/work/work.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "target/passes/passes.h"
+#include "target/transfers/collectives.h"
+#include "target/work/function_cycles.h"
+
+namespace ipu::target {
+namespace {
+
+WorkPrice of_plan(const ProductPlan& plan) {
+  const ProductCycles& c = plan.cycles;
+  return {.compute = c.inner_loops + c.reduction + c.cast + c.slices,
+          .exchange = c.exchange_operands + c.exchange_partials,
+          .overhead = c.phases + c.call,
+          .temporary_bytes = plan.temporary_bytes};
+}
+
+// Cycles of which those of `phases` phases are no work.
+WorkPrice of_cycles(const Machine& machine, double cycles, double phases) {
+  const double overhead = std::min(phases * machine["phase_cycles"], cycles);
+  return {.compute = cycles - overhead, .overhead = overhead};
+}
+
+class Pricer {
+ public:
+  Pricer(const Machine& machine, const Replication& replication)
+      : machine_(machine), replication_(replication) {}
+
+  WorkPrice operator()(const ProductWork& work) const {
+    return of_plan(known_plan(machine_, work.shape, work.options));
+  }
+  WorkPrice operator()(const ConvolutionWork& work) const {
+    return of_plan(convolution_plan(machine_, work.convolution, work.pass, work.options));
+  }
+  WorkPrice operator()(const PassWork& work) const {
+    if (work.elements == 0) return {};
+    double cycles = 0;
+    for (const std::string_view function : work.functions)
+      cycles += function_cycles(function, work.element_bytes);
+    return of_cycles(machine_,
+                     pass_cycles(machine_, work.elements, work.element_bytes, cycles, work.operands), 0.5);
+  }
+  WorkPrice operator()(const ReductionWork& work) const {
+    if (work.elements == 0 || work.results == 0) return {};
+    const double once = reduce_pass_cycles(machine_, work.elements, work.results, work.element_bytes);
+    // What is summed twice is read once.
+    return of_cycles(machine_, once * (1 + 0.5 * static_cast<double>(work.sums - 1)), 2);
+  }
+  WorkPrice operator()(const RearrangementWork& work) const {
+    if (work.bytes == 0) return {};
+    WorkPrice price = of_cycles(machine_, rearrange_cycles(machine_, work.bytes, work.contiguous_bytes), 1);
+    price.exchange = share(work.bytes) / machine_["exchange_bytes_per_cycle"];
+    price.compute -= price.exchange;
+    price.temporary_bytes = share(work.bytes);
+    return price;
+  }
+  WorkPrice operator()(const GatherWork& work) const {
+    if (work.rows == 0 || work.row_bytes == 0) return {};
+    return of_cycles(machine_,
+                     gather_cycles(machine_, work.rows, work.row_bytes,
+                                   work.is_update ? Direction::kBackward : Direction::kForward),
+                     work.is_update ? 4 : 2);
+  }
+  // A bitonic network over the tiles: each step compares pairs and exchanges all elements that are left (poplibs 7eac0f2).
+  WorkPrice operator()(const SortWork& work) const {
+    if (work.rows * work.columns < 2) return {};
+    const auto log2_up = [](int64_t n) {
+      return static_cast<double>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n, 1) - 1)));
+    };
+    const double kept = log2_up(work.kept);
+    const double steps = 0.5 * kept * (kept + 1) + (log2_up(work.columns) - kept) * (1 + kept);
+    const double elements = share(work.rows * work.columns);
+    const double bytes = elements * (work.has_values ? 8 : 4);
+    const double pairs = std::ceil(elements / 2 / machine_["workers"]);
+    return {.compute = steps * (19 + machine_["workers"] * (40 + 17 + (work.has_values ? 11 : 13) * pairs)),
+            .exchange = steps * bytes / machine_["exchange_bytes_per_cycle"],
+            .overhead = steps * machine_["phase_cycles"],
+            .temporary_bytes = bytes};
+  }
+  // poplibs 7eac0f2: cycles of a vector, with a start; those of Bernoulli and dropout depend on the vector alone.
+  WorkPrice operator()(const RandomWork& work) const {
+    if (work.elements == 0) return {};
+    struct Row {
+      double start, vector;
+    };
+    constexpr std::array<Row, 5> kFp32{{{136, 4}, {136, 4}, {160, 38}, {142, 4}, {150, 2}}};
+    constexpr std::array<Row, 5> kFp16{{{148, 4}, {148, 4}, {172, 41}, {130, 4}, {150, 2}}};
+    const bool is_half = work.element_bytes == 2;
+    const Row& row = (is_half ? kFp16 : kFp32)[static_cast<size_t>(work.distribution)];
+    return of_cycles(machine_,
+                     row.start + row.vector * std::ceil(share(work.elements) / (is_half ? 4 : 2)) +
+                         machine_["phase_cycles"] / 2,
+                     0.5);
+  }
+  WorkPrice operator()(const CollectiveWork& work) const {
+    const int64_t group = work.group == 0 ? replication_.replicas : work.group;
+    if (group < 2) return {};
+    const double whole = all_reduce_seconds(machine_, work.bytes, group, replication_.ipus_of_a_replica);
+    return {.overhead = machine_["global_sync_cycles"],
+            .seconds = work.collective == Collective::kAllReduce ? whole : whole / 2};
+  }
+
+ private:
+  double share(int64_t size) const { return std::ceil(static_cast<double>(size) / machine_["tiles"]); }
+
+  const Machine& machine_;
+  const Replication& replication_;
+};
+
+}  // namespace
+
+std::string_view word(const WorkForm& form) {
+  constexpr std::array<std::string_view, std::variant_size_v<WorkForm>> kWords{
+      "product", "convolution", "pass",   "reduction", "rearrangement",
+      "gather",  "sort",        "random", "collective"};
+  return kWords[form.index()];
+}
+
+WorkPrice& WorkPrice::operator+=(const WorkPrice& next) {
+  compute += next.compute;
+  exchange += next.exchange;
+  overhead += next.overhead;
+  seconds += next.seconds;
+  temporary_bytes = std::max(temporary_bytes, next.temporary_bytes);
+  return *this;
+}
+
+WorkPrice price(const Machine& machine, const Work& work, const Replication& replication) {
+  WorkPrice price = std::visit(Pricer(machine, replication), work.form);
+  const auto times = static_cast<double>(work.times);
+  price.compute *= times;
+  price.exchange *= times;
+  price.overhead *= times;
+  price.seconds *= times;
+  return price;
+}
+
+}  // namespace ipu::target
