@@ -13,30 +13,35 @@ int ipu_of(const ir::Variable& variable) { return variable.ipu.value_or(0); }
 int ipu_of(const ir::Ring& ring) { return ring.to_ipu; }
 int64_t bytes_of(const ir::Ring& ring) { return (Checked(ring.type.bytes()) * ring.capacity).value(); }
 
-std::vector<IpuMemory> tile_memory(const ir::Module& module) {
-  struct Tables {
-    Checked variables = 0, constants = 0, rings = 0;
-  };
-  std::map<int, Tables> tables;
+std::vector<int> ipus_of(const ir::Module& module) {
   std::set<int> used;
   for (const ir::Variable& variable : module.variables())
-    if (variable.remote_buffer.empty()) tables[ipu_of(variable)].variables += variable.type.bytes();
-  for (const ir::Ring& ring : module.rings()) {
-    used.insert(ring.from_ipu);
-    tables[ipu_of(ring)].rings += bytes_of(ring);
-  }
+    if (variable.remote_buffer.empty()) used.insert(ipu_of(variable));
+  for (const ir::Ring& ring : module.rings()) used.insert({ring.from_ipu, ipu_of(ring)});
   for (const auto& graph : module.graphs()) {
     for (const ir::Value* input : graph->inputs()) used.insert(ipu_of(*input));
     for (const auto& op : graph->ops()) {
       if (op->settings.ipu) used.insert(*op->settings.ipu);
       for (int i = 0; i < op->result_count(); ++i) used.insert(ipu_of(*op->result(i)));
-      if (op->is(ir::kind::kConstant))
-        tables[ipu_of(*op->result())].constants += op->result()->type().bytes();
     }
   }
-  for (const auto& [ipu, of_ipu] : tables) used.insert(ipu);
   if (used.empty()) used.insert(0);
-  const std::vector<int> ipus(used.begin(), used.end());
+  return {used.begin(), used.end()};
+}
+
+std::vector<IpuMemory> tile_memory(const ir::Module& module) {
+  struct Tables {
+    Checked variables = 0, constants = 0, rings = 0;
+  };
+  std::map<int, Tables> tables;
+  for (const ir::Variable& variable : module.variables())
+    if (variable.remote_buffer.empty()) tables[ipu_of(variable)].variables += variable.type.bytes();
+  for (const ir::Ring& ring : module.rings()) tables[ipu_of(ring)].rings += bytes_of(ring);
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops())
+      if (op->is(ir::kind::kConstant))
+        tables[ipu_of(*op->result())].constants += op->result()->type().bytes();
+  const std::vector<int> ipus = ipus_of(module);
   const std::vector<int64_t> live = live_at_peak(module, ipus);
   std::vector<IpuMemory> memory;
   for (size_t i = 0; i < ipus.size(); ++i) {

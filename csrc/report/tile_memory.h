@@ -23,6 +23,9 @@ struct IpuMemory {
   bool operator==(const IpuMemory&) const = default;
 };
 
+// The IPUs of a replica that the program uses, in order; one at least.
+std::vector<int> ipus_of(const ir::Module& module);
+
 // Of each IPU in use, in order; one IPU at least. `module` is legal in the functional form. Linear in its ops. Throws
 // Error(kInvalidProgram) if a sum does not fit 64 bits.
 std::vector<IpuMemory> tile_memory(const ir::Module& module);

@@ -94,6 +94,7 @@ const std::vector<MachineKey>& machine_keys() {
       {"unpack_cycles", "cycles", "storing a fragment of a halo", 0, 1e6, false},
       {"phase_cycles", "cycles", "what a phase takes besides its work", 0, 1e6, false},
       {"call_cycles", "cycles", "what an operation takes besides its phases", 0, 1e6, false},
+      {"network_factor", "", "operations of a network over the same alone", 0.1, 10, false},
       {"temporary_factor", "", "temporary bytes of a product over its operands", 1, 10, false},
       {"vector_product_factor", "", "products without the matrix unit over their inner loop", 0.1, 10, false},
       {"grouped_factor", "", "products of several groups over their plan", 0.1, 10, false},

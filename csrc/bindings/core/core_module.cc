@@ -18,6 +18,7 @@
 #include "bindings/core/python_port.h"
 #include "bindings/core/records_binding.h"
 #include "bindings/core/replica_groups_binding.h"
+#include "bindings/core/report_binding.h"
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "ir/text/text.h"
@@ -241,6 +242,7 @@ PYBIND11_MODULE(_native, m) {
   bind_interpreter(m);
   bind_machines(m);
   bind_estimates(m);
+  bind_reports(m);
   bind_program(m);
   bind_executable_files(m);
   bind_model_program(m);

@@ -130,14 +130,12 @@ WorkPrice& WorkPrice::operator+=(const WorkPrice& next) {
   return *this;
 }
 
+WorkPrice WorkPrice::operator*(double times) const {
+  return {compute * times, exchange * times, overhead * times, seconds * times, temporary_bytes};
+}
+
 WorkPrice price(const Machine& machine, const Work& work, const Replication& replication) {
-  WorkPrice price = std::visit(Pricer(machine, replication), work.form);
-  const auto times = static_cast<double>(work.times);
-  price.compute *= times;
-  price.exchange *= times;
-  price.overhead *= times;
-  price.seconds *= times;
-  return price;
+  return std::visit(Pricer(machine, replication), work.form) * static_cast<double>(work.times);
 }
 
 }  // namespace ipu::target

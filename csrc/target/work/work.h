@@ -100,6 +100,7 @@ struct WorkPrice {
 
   double cycles() const { return compute + exchange + overhead; }
   WorkPrice& operator+=(const WorkPrice& next);  // one after the other
+  WorkPrice operator*(double times) const;
 };
 WorkPrice price(const Machine& machine, const Work& work, const Replication& replication);
 

@@ -1,0 +1,119 @@
+#include "report/op_time.h"
+
+#include "ir/structure.h"
+#include "ops/definition/work.h"
+#include "target/passes/passes.h"
+#include "target/transfers/links.h"
+
+namespace ipu::report {
+namespace {
+
+namespace kind = ir::kind;
+
+class Timer {
+ public:
+  explicit Timer(const target::Machine& machine) : machine_(machine) {}
+
+  Cycles structural(const ir::Op& op) const {
+    const ir::Module& module = *op.graph()->module();
+    if (op.is(kind::kHostLoad)) {
+      // What is the same for a whole run comes before it begins.
+      const ir::Stream* stream = module.find_stream(op.attributes.symbol("stream").name);
+      return stream != nullptr && stream->constant ? Cycles() : host(*op.result());
+    }
+    if (op.is(kind::kHostStore)) return host(*op.operand(0));
+    if (op.is(kind::kRemoteLoad)) return streaming(*op.result());
+    if (op.is(kind::kRemoteStore)) return streaming(*op.operand(0));
+    if (op.is(kind::kIpuCopy))
+      return link(op.result()->type().bytes(), op.attributes.integer("from"), op.attributes.integer("to"));
+    if (op.is(kind::kRingPush) || op.is(kind::kRingPop))
+      return ring(*module.find_ring(op.attributes.symbol("ring").name));
+    return {};
+  }
+
+ private:
+  // Both ends take part in a transfer between IPUs.
+  Cycles link(int64_t bytes, int64_t from, int64_t to) const {
+    const double rate = target::hop_bytes_per_second(machine_, target::hops_between(from, to));
+    return {.overhead = machine_["global_sync_cycles"], .links = cycles(bytes, rate)};
+  }
+  Cycles host(const ir::Value& value) const {
+    return {.overhead = machine_["global_sync_cycles"],
+            .host = cycles(value.type().bytes(), machine_["host_bytes_per_second"])};
+  }
+  Cycles streaming(const ir::Value& value) const {
+    return {.overhead = machine_["global_sync_cycles"],
+            .streaming = cycles(value.type().bytes(), machine_["streaming_bytes_per_second"])};
+  }
+  Cycles ring(const ir::Ring& ring) const {
+    if (ring.from_ipu != ring.to_ipu) return link(ring.type.bytes(), ring.from_ipu, ring.to_ipu);
+    const int64_t tiles = machine_.whole("tiles");
+    return {.compute = target::local_copy_cycles(machine_, (ring.type.bytes() + tiles - 1) / tiles)};
+  }
+  double cycles(int64_t bytes, double rate) const {
+    return static_cast<double>(bytes) / rate * machine_["clock_hz"];
+  }
+
+  const target::Machine& machine_;
+};
+
+double macs_of(const target::Work& work) {
+  double macs = 0;
+  if (const auto* product = std::get_if<target::ProductWork>(&work.form)) macs = product->shape.macs();
+  if (const auto* convolution = std::get_if<target::ConvolutionWork>(&work.form))
+    macs = target::forward_shape(convolution->convolution).macs();
+  return macs * static_cast<double>(work.times);
+}
+
+// It takes what another op left in the layout and on the tiles that suit that one.
+bool follows_another(const ir::Op& op) {
+  for (int i = 0; i < op.operand_count(); ++i) {
+    const ir::Op* producer = op.operand(i) == nullptr ? nullptr : op.operand(i)->producer();
+    if (producer != nullptr && !ir::is_structural(*producer)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Cycles& Cycles::operator+=(const Cycles& other) {
+  compute += other.compute;
+  exchange += other.exchange;
+  overhead += other.overhead;
+  links += other.links;
+  host += other.host;
+  streaming += other.streaming;
+  return *this;
+}
+
+Cycles Cycles::operator*(double times) const {
+  return {compute * times, exchange * times, overhead * times,
+          links * times,   host * times,     streaming * times};
+}
+
+OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::Replication& replication,
+               double collected) {
+  const Timer timer(machine);
+  if (ir::is_structural(op)) return {timer.structural(op)};
+  const ops::OpWork work = ops::work_of(op);
+  OpTime time;
+  time.is_guess = work.is_guess;
+  target::WorkPrice sum;
+  for (target::Work phase : work.phases) {
+    time.macs += macs_of(phase);
+    if (auto* collective = std::get_if<target::CollectiveWork>(&phase.form)) {
+      time.collective_bytes += collective->bytes;
+      const double bytes = collective->bytes;
+      collective->bytes = collected;
+      if (collected > 0) sum += target::price(machine, phase, replication) * -1;
+      collective->bytes = collected += bytes;
+    }
+    sum += target::price(machine, phase, replication);
+  }
+  const double factor = follows_another(op) ? machine["network_factor"] : 1;
+  time.cycles = Cycles{.compute = sum.compute, .exchange = sum.exchange, .overhead = sum.overhead} * factor;
+  time.cycles.links = sum.seconds * machine["clock_hz"];
+  return time;
+}
+
+}  // namespace ipu::report

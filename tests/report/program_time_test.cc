@@ -1,0 +1,139 @@
+#include "report/program_time.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text/text.h"
+
+namespace ipu::report {
+namespace {
+
+const target::Machine& toy() { return *target::find_machine("toy"); }
+
+ProgramTime time_of_text(const std::string& text, int64_t replicas = 1) {
+  return program_time(*ir::parse("module {}\n" + text, "test"), "main", toy(), replicas);
+}
+
+// 16 tiles with 12 fp32 elements each: two a worker, one vector.
+constexpr double kAdd = 11 + 6 * (26 + 2) + 125;
+
+TEST(ProgramTime, of_operations_on_one_ipu_is_their_sum) {
+  const ProgramTime time = time_of_text(R"(
+entry main = @main
+variable @x: f32[192] {ipu=0}
+graph @main() -> () {
+  %x = variable.read() {variable=@x | ipu=0} : f32[192]
+  %y = add(%x, %x) {| ipu=0} : f32[192]
+  variable.assign(%y) {variable=@x | ipu=0}
+  return
+}
+)");
+  EXPECT_EQ(time.cycles, kAdd);
+  EXPECT_EQ(time.seconds, kAdd / toy()["clock_hz"]);
+  ASSERT_EQ(time.kinds.size(), 1u);
+  EXPECT_EQ(time.kinds[0].what, "add");
+  EXPECT_EQ(time.kinds[0].cycles.total(), kAdd);
+}
+
+TEST(ProgramTime, of_a_loop_is_that_of_its_iterations) {
+  const ProgramTime time = time_of_text(R"(
+entry main = @main
+variable @x: f32[192] {ipu=0}
+graph @main() -> () {
+  %x = variable.read() {variable=@x | ipu=0} : f32[192]
+  %y = loop(%x) {body=@body, carried=1, trip=10} : f32[192]
+  variable.assign(%y) {variable=@x | ipu=0}
+  return
+}
+graph @body(%index: i32[], %x: f32[192]) -> (f32[192]) {
+  %y = add(%x, %x) {| ipu=0} : f32[192]
+  return %y
+}
+)");
+  EXPECT_EQ(time.cycles, 10 * kAdd);
+  EXPECT_EQ(time.kinds[0].executions, 10);
+}
+
+// Two stages and four micro-batches: the first stage runs in cycles 0 to 3, the second one in 1 to 4.
+constexpr const char* kPipeline = R"(
+entry main = @main
+graph @main() -> () {
+  loop() {body=@cycle, carried=0, trip=5}
+  return
+}
+graph @cycle(%index: i32[]) -> () {
+  %one = constant() {value=dense<i32[]: 1> | ipu=1} : i32[]
+  %second = greater_equal(%index, %one) {| ipu=1} : bool[]
+  if(%second) {else=@idle, then=@stage1 | ipu=1}
+  %four = constant() {value=dense<i32[]: 4> | ipu=0} : i32[]
+  %first = less(%index, %four) {| ipu=0} : bool[]
+  if(%first) {else=@idle, then=@stage0 | ipu=0}
+  return
+}
+graph @idle() -> () {
+  return
+}
+graph @stage0() -> () {
+  %x = constant() {value=dense<f32[192]: 1.0> | ipu=0} : f32[192]
+  %y = add(%x, %x) {| ipu=0} : f32[192]
+  return
+}
+graph @stage1() -> () {
+  %x = constant() {value=dense<f32[192]: 1.0> | ipu=1} : f32[192]
+  %y = add(%x, %x) {| ipu=1} : f32[192]
+  %z = add(%y, %y) {| ipu=1} : f32[192]
+  return
+}
+)";
+
+TEST(ProgramTime, of_a_pipeline_counts_fill_and_drain_as_they_run) {
+  const ProgramTime time = time_of_text(kPipeline);
+  ASSERT_EQ(time.ipus.size(), 2u);
+  EXPECT_EQ(time.kinds[0].what, "add");
+  EXPECT_EQ(time.kinds[0].executions, 4 + 2 * 4);
+  EXPECT_FALSE(time.is_maximum);
+  for (const IpuTime& ipu : time.ipus) EXPECT_GE(ipu.waiting, 0) << ipu.ipu;
+}
+
+TEST(ProgramTime, of_an_ipu_and_its_waiting_is_that_of_the_program) {
+  const ProgramTime time = time_of_text(kPipeline);
+  for (const IpuTime& ipu : time.ipus) EXPECT_DOUBLE_EQ(ipu.cycles.total() + ipu.waiting, time.cycles);
+}
+
+TEST(ProgramTime, parts_add_up_to_the_cycles_of_the_ipus) {
+  const ProgramTime time = time_of_text(kPipeline);
+  double by_ipu = 0, by_kind = 0, by_line = 0, by_module = 0;
+  for (const IpuTime& ipu : time.ipus) by_ipu += ipu.cycles.total();
+  for (const TimeOf& of : time.kinds) by_kind += of.cycles.total();
+  for (const TimeOf& of : time.lines) by_line += of.cycles.total();
+  for (const TimeOf& of : time.modules) by_module += of.cycles.total();
+  EXPECT_DOUBLE_EQ(by_kind, by_ipu);
+  EXPECT_DOUBLE_EQ(by_line, by_ipu);
+  EXPECT_DOUBLE_EQ(by_module, by_ipu);
+}
+
+TEST(ProgramTime, of_a_loop_that_a_value_ends_is_its_maximum) {
+  const ProgramTime time = time_of_text(R"(
+entry main = @main
+variable @x: f32[192] {ipu=0}
+graph @main() -> () {
+  %x = variable.read() {variable=@x | ipu=0} : f32[192]
+  %y = loop(%x) {body=@body, carried=1, trip=10, while=true} : f32[192]
+  variable.assign(%y) {variable=@x | ipu=0}
+  return
+}
+graph @body(%index: i32[], %x: f32[192]) -> (bool[], f32[192]) {
+  %y = add(%x, %x) {| ipu=0} : f32[192]
+  %go = constant() {value=dense<bool[]: true>} : bool[]
+  return %go, %y
+}
+)");
+  EXPECT_TRUE(time.is_maximum);
+  EXPECT_EQ(time.cycles, 10 * kAdd);
+}
+
+TEST(ProgramTime, refuses_an_entry_point_that_is_not_there) {
+  EXPECT_THROW(program_time(*ir::parse("module {}\n", "test"), "main", toy(), 1), Error);
+}
+
+}  // namespace
+}  // namespace ipu::report
