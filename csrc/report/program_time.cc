@@ -28,6 +28,18 @@ struct Piece {
   double end() const { return *std::max_element(clocks.begin(), clocks.end()); }
 };
 
+// The ops of a graph one after the other, by place of the IPU.
+struct Walk {
+  Piece* piece;
+  std::vector<double> collected;  // bytes of the collectives that come together
+  std::vector<double> transfers;  // when the I/O tiles are done that work beside the others
+
+  void meet(size_t place) {
+    double& clock = piece->clocks[place];
+    clock = transfers[place] = std::max(clock, transfers[place]);
+  }
+};
+
 class Schedule {
  public:
   Schedule(const ir::Module& module, const target::Machine& machine, int64_t replicas) : machine_(machine) {
@@ -47,20 +59,28 @@ class Schedule {
 
  private:
   size_t place_of(const Op& op) const {
-    const int ipu = op.settings.ipu ? *op.settings.ipu : op.result_count() > 0 ? ipu_of(*op.result()) : 0;
-    const auto found = std::lower_bound(ipus_.begin(), ipus_.end(), ipu);
-    return found == ipus_.end() || *found != ipu ? 0 : static_cast<size_t>(found - ipus_.begin());
+    return place_of(op.settings.ipu ? *op.settings.ipu : op.result_count() > 0 ? ipu_of(*op.result()) : 0);
+  }
+
+  size_t place_of_sender(const Op& copy) const {
+    return place_of(static_cast<int>(copy.attributes.integer("from")));
+  }
+  size_t place_of(int ipu) const {
+    return static_cast<size_t>(std::lower_bound(ipus_.begin(), ipus_.end(), ipu) - ipus_.begin());
   }
 
   size_t piece_of(const Graph& graph, const KnownScalars& known) {
     Piece piece{&graph, std::vector<double>(ipus_.size(), 0), std::vector<char>(ipus_.size(), 0), {}};
-    std::vector<double> collected(ipus_.size(), 0);  // bytes of the collectives that come together
+    Walk walk{&piece, std::vector<double>(ipus_.size(), 0), std::vector<double>(ipus_.size(), 0)};
     for (const auto& op : graph.ops()) {
       if (ir::is_region(*op))
         run_bodies(*op, known, &piece);
-      else
-        compute(*op, &piece, &collected);
+      else if (op->is(ir::kind::kIoBarrier))
+        walk.meet(place_of(*op));
+      else if (op->result_count() != 1 || !known.find(op->result()))
+        compute(*op, &walk);
     }
+    for (size_t i = 0; i < ipus_.size(); ++i) walk.meet(i);
     pieces_.push_back(std::move(piece));
     return pieces_.size() - 1;
   }
@@ -72,18 +92,20 @@ class Schedule {
     return called_[&graph] = piece_of(graph, KnownScalars(graph));
   }
 
-  void compute(const Op& op, Piece* piece, std::vector<double>* collected) {
+  void compute(const Op& op, Walk* walk) {
     const size_t place = place_of(op);
-    const OpTime time = time_of(op, machine_, replication_, (*collected)[place]);
+    Piece* piece = walk->piece;
+    double& collected = walk->collected[place];
+    const OpTime time = time_of(op, machine_, replication_, collected);
     if (time.cycles.total() == 0) return;
-    (*collected)[place] = time.collective_bytes > 0 ? (*collected)[place] + time.collective_bytes : 0;
+    collected = time.collective_bytes > 0 ? collected + time.collective_bytes : 0;
     times_[&op] = time;
     piece->used[place] = 1;
     double& clock = piece->clocks[place];
-    if (op.is(ir::kind::kIpuCopy)) {
-      const auto from = static_cast<int>(op.attributes.integer("from"));
-      const auto sender =
-          static_cast<size_t>(std::lower_bound(ipus_.begin(), ipus_.end(), from) - ipus_.begin());
+    if (ir::is_overlapped(op)) {
+      walk->transfers[place] += time.cycles.total();
+    } else if (op.is(ir::kind::kIpuCopy)) {
+      const size_t sender = place_of_sender(op);
       clock = std::max(clock, piece->clocks[sender]) + time.cycles.total();
       piece->clocks[sender] = clock;
       piece->used[sender] = 1;
@@ -142,7 +164,7 @@ class Schedule {
   void add_up(size_t whole, ProgramTime* time) const {
     std::vector<double> executions(pieces_.size(), 0);
     executions[whole] = 1;
-    std::vector<Cycles> by_ipu(ipus_.size());
+    std::vector<Cycles> by_ipu(ipus_.size()), beside(ipus_.size());
     std::map<std::string, TimeOf> kinds, lines, modules, guesses;
     for (size_t p = pieces_.size(); p-- > 0;) {  // a piece comes after its parts
       if (executions[p] == 0) continue;
@@ -156,7 +178,7 @@ class Schedule {
           of.executions += executions[p];
           of.cycles += cycles;
         };
-        by_ipu[place_of(*op)] += cycles;
+        (ir::is_overlapped(*op) ? beside : by_ipu)[place_of(*op)] += cycles;
         if (op->is(ir::kind::kIpuCopy)) by_ipu[place_of_sender(*op)] += cycles;
         add(kinds, op->kind());
         add(lines, ir::user_line(op->location));
@@ -166,16 +188,11 @@ class Schedule {
       }
     }
     for (size_t i = 0; i < ipus_.size(); ++i)
-      time->ipus.push_back({ipus_[i], by_ipu[i], std::max(time->cycles - by_ipu[i].total(), 0.0)});
+      time->ipus.push_back({ipus_[i], by_ipu[i], std::max(time->cycles - by_ipu[i].total(), 0.0), beside[i]});
     time->kinds = sorted(std::move(kinds));
     time->lines = sorted(std::move(lines));
     time->modules = sorted(std::move(modules));
     time->guesses = sorted(std::move(guesses));
-  }
-
-  size_t place_of_sender(const Op& copy) const {
-    const auto from = static_cast<int>(copy.attributes.integer("from"));
-    return static_cast<size_t>(std::lower_bound(ipus_.begin(), ipus_.end(), from) - ipus_.begin());
   }
 
   static std::vector<TimeOf> sorted(std::map<std::string, TimeOf> by_name) {

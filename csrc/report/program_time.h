@@ -13,7 +13,9 @@ namespace ipu::report {
 struct IpuTime {
   int ipu = 0;  // within the replica
   Cycles cycles;
-  double waiting = 0;  // for other IPUs
+  double waiting =
+      0;  // for other IPUs, and for transfers of I/O tiles that take longer than what they overlap with
+  Cycles beside;  // of those transfers
 };
 
 // Executions of ops that something is the same of: their kind, their line or their module.
