@@ -148,11 +148,21 @@ const char* kind_name(ModelTensor::Kind kind) {
   return "";
 }
 
+py::tuple described(const ir::Type& type, ModelTensor::Kind kind) {
+  return py::make_tuple(numpy_type(type.dtype), py::tuple(py::cast(type.shape)), kind_name(kind));
+}
+
 py::dict tensors(const ModelProgram& program) {
   py::dict result;
   for (const auto& [name, tensor] : program.tensors())
-    result[py::str(name)] = py::make_tuple(numpy_type(tensor.type.dtype),
-                                           py::tuple(py::cast(tensor.type.shape)), kind_name(tensor.kind));
+    result[py::str(name)] = described(tensor.type, tensor.kind);
+  return result;
+}
+
+py::dict gone(const ModelProgram& program) {
+  py::dict result;
+  for (const auto& [name, type] : program.gone())
+    result[py::str(name)] = described(type, ModelTensor::Kind::kResult);
   return result;
 }
 
@@ -222,6 +232,7 @@ void bind_model_program(py::module_& m) {
   py::class_<ModelProgram>(m, "ModelProgram", "A model and what a PopART session says of it, as a program.")
       .def(py::init(&model_program), py::arg("model"), py::arg("settings"))
       .def("tensors", &tensors, "name -> (dtype, shape, kind)")
+      .def("gone", &gone, "The same of results that the program does not compute since nobody reads them.")
       .def_property_readonly("inputs", &ModelProgram::inputs)
       .def_property_readonly("ipus", &ModelProgram::ipus)
       .def("places", &places,

@@ -278,6 +278,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
     anchors.add_restored(imported);
   }
   describe(imported.forward, imported.values, imported.constants);
+  gone_ = std::move(imported.gone);
   drop_unused_inputs(imported, step);
   serialize(imported, step, settings_.batch);
   const std::vector<const ir::Value*> differentiated = build_step(imported.forward, step);
@@ -303,7 +304,8 @@ void ModelProgram::describe(const ForwardGraph& forward,
                             const std::unordered_map<std::string, ConstantPtr>& constants) {
   for (const auto& [name, constant] : constants)
     tensors_[name] = {{constant->dtype, constant->shape}, Tensor::Kind::kConstant};
-  for (const auto& [name, value] : values) tensors_[name] = {value->type(), Tensor::Kind::kResult};
+  for (const auto& [name, value] : values)
+    tensors_.try_emplace(name, Tensor{{}, Tensor::Kind::kResult}).first->second.type = value->type();
   for (size_t i = 0; i < forward.inputs.size(); ++i) {
     const ForwardGraph::Input& input = forward.inputs[i];
     const ir::Type& type = forward.graph->inputs()[i]->type();

@@ -57,6 +57,8 @@ class ModelProgram {
 
   // All that may be asked for by name.
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  // Results of the model that the program computes nothing for since nobody reads them (records::Imported::gone).
+  const std::unordered_map<std::string, ir::Type>& gone() const { return gone_; }
   // Model inputs that the program reads.
   const std::vector<std::string>& inputs() const { return inputs_; }
   const SessionSettings& settings() const { return settings_; }
@@ -78,6 +80,7 @@ class ModelProgram {
   SessionSettings settings_;
   std::unique_ptr<ir::Module> module_;
   std::map<std::string, Tensor> tensors_;
+  std::unordered_map<std::string, ir::Type> gone_;
   std::vector<std::string> inputs_;
   std::map<std::string, StepOptions::Placement> places_;
   int ipus_ = 1;

@@ -172,15 +172,19 @@ void fold_results(const ir::Graph& graph, const ir::Op* last, const GivenValues&
   }
 }
 
-void erase_unused(ir::Graph& graph, const ir::Value* kept) {
+std::unordered_map<const ir::Value*, ir::Type> erase_unused(ir::Graph& graph, const ir::Value* kept) {
+  std::unordered_map<const ir::Value*, ir::Type> gone;
   std::vector<ir::Op*> ops;
   for (const auto& op : graph.ops()) ops.push_back(op.get());
   for (auto at = ops.rbegin(); at != ops.rend(); ++at) {
     bool is_unused = (*at)->result_count() > 0 && !ops::has_trait(**at, ops::kSideEffects);
     for (int i = 0; i < (*at)->result_count(); ++i)
       is_unused = is_unused && (*at)->result(i)->is_unused() && (*at)->result(i) != kept;
-    if (is_unused) graph.erase(*at);
+    if (!is_unused) continue;
+    for (int i = 0; i < (*at)->result_count(); ++i) gone.emplace((*at)->result(i), (*at)->result(i)->type());
+    graph.erase(*at);
   }
+  return gone;
 }
 
 }  // namespace ipu::frontends::records

@@ -1,6 +1,7 @@
 // What follows from constants alone: shapes that a model computes from shapes.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "frontends/records/record_call.h"
@@ -22,7 +23,7 @@ void fold_results(const ir::Graph& graph, const ir::Op* last, const GivenValues&
                   std::vector<Known>& results, int64_t most = kMostElements);
 
 // Ops whose results nobody reads, from last to first: shapes that became attributes. `kept` counts as
-// read.
-void erase_unused(ir::Graph& graph, const ir::Value* kept);
+// read. Returns the values that are gone, with their types.
+std::unordered_map<const ir::Value*, ir::Type> erase_unused(ir::Graph& graph, const ir::Value* kept);
 
 }  // namespace ipu::frontends::records

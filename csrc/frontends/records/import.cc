@@ -63,8 +63,7 @@ class ModelImporter {
     const Known* found = loss.empty() ? nullptr : values_.find(loss);
     if (found != nullptr && found->value != nullptr && found->value->producer() != nullptr)
       imported_.loss = found->value;
-    erase_unused(*graph_, imported_.loss);
-    name_what_is_left();
+    name_values(erase_unused(*graph_, imported_.loss));
     return values_.written_constants();
   }
 
@@ -290,13 +289,17 @@ class ModelImporter {
     output.host_dtype = value->type().dtype;
   }
 
-  void name_what_is_left() {
+  void name_values(const std::unordered_map<const ir::Value*, ir::Type>& gone) {
     std::set<const ir::Value*> left(graph_->inputs().begin(), graph_->inputs().end());
     for (const auto& op : graph_->ops())
       for (int i = 0; i < op->result_count(); ++i) left.insert(op->result(i));
     for (const auto& [name, known] : values_.all()) {
-      if (known.value != nullptr && left.contains(known.value)) imported_.values[name] = known.value;
-      if (known.constant != nullptr) imported_.constants[name] = known.constant;
+      if (known.constant != nullptr && !known.is_variable) imported_.constants[name] = known.constant;
+      if (left.contains(known.value)) {
+        imported_.values[name] = known.value;
+      } else if (const auto at = gone.find(known.value); at != gone.end()) {
+        imported_.gone[name] = at->second;
+      }
     }
   }
 

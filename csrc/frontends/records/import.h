@@ -17,9 +17,11 @@ struct Imported {
   ForwardGraph
       forward;  // graph @forward of the module; host inputs, then variables; host outputs, then states
   ir::Value* loss = nullptr;  // what is trained on; nullptr: no node gives what the caller named
-  // By the model's names: values of the forward graph, and what the model says they are where it does.
+  // By the model's names: values of the forward graph, what those are that do not hang on inputs and variables, and types
+  // of results that nobody reads, such as transposes that products read through.
   std::unordered_map<std::string, ir::Value*> values;
   std::unordered_map<std::string, ConstantPtr> constants;
+  std::unordered_map<std::string, ir::Type> gone;
 };
 
 // Error(kUnsupportedOps) with all operators that cannot be imported; Error(kTypeMismatch) for records that do

@@ -34,30 +34,28 @@ def _is_one(factor: float) -> bool:
     return math.isclose(factor, 1.0, rel_tol=0.0, abs_tol=0.0)
 
 
-def _folded(listing: Listing) -> set[str]:
-    """Tensors that are known when the program is made."""
-    known = {id for id, kind in listing.kinds.items() if kind == "constant"}
+def _leave_alone(listing: Listing) -> None:
+    """Anchored constants stay operators, and without enableConstantFoldingOfMultipleConsumers those that follow from a constant
+    with several readers. What runs has all of them as constants."""
     readers = Counter(id for node in listing.graph.node for id in node.input)
-    any_number = listing.options.enableConstantFoldingOfMultipleConsumers
+    several = not listing.options.enableConstantFoldingOfMultipleConsumers
+    constants = {id for id, kind in listing.kinds.items() if kind == "constant"}
     for node in listing.graph.node:
-        can_fold = node.op_type in op_types.FOLDED and all(
-            id in known and (any_number or readers[id] == 1) for id in node.input if id
-        )
-        is_anchored = bool(listing.anchored & set(node.output))
-        if node.op_type == "Constant" or (can_fold or node.op_type == "Shape") and not is_anchored:
-            known.update(node.output)
-    return known
+        read = constants.intersection(node.input) if several and node.op_type != "Constant" else set()
+        is_left = any(readers[id] > 1 or listing.kinds[id] != "constant" for id in read)
+        if is_left or node.op_type != "Constant" and listing.anchored & constants.intersection(node.output):
+            listing.kinds.update(dict.fromkeys(node.output, "result"))
 
 
 def needed(listing: Listing) -> list[onnx.NodeProto]:
-    """Operators that somebody reads and that are no constants, in their order."""
+    """Operators that somebody reads and that are no constants of the program, in their order."""
     wanted = {id.removeprefix("Gradient___") for id in listing.anchored} | {listing.source.loss}
-    left, known = [], _folded(listing)
-    listing.kinds.update(dict.fromkeys(known, "constant"))
+    _leave_alone(listing)
+    left = []
     for node in reversed(listing.graph.node):
         if (
             bool(node.output)
-            and all(id in known for id in node.output)
+            and all(listing.kinds.get(id) == "constant" for id in node.output)
             or not (wanted & set(node.output) or node.op_type in _EFFECTS)
         ):
             continue
@@ -72,7 +70,7 @@ def needed(listing: Listing) -> list[onnx.NodeProto]:
 def add_graded(listing: Listing, nodes: list[onnx.NodeProto]) -> None:
     """Tensors between one with a gradient and the loss have gradients too, also where the device computes none of its own."""
     reached = set(listing.graded)
-    through = [node for node in nodes if node.op_type not in op_types.NO_GRADIENT]
+    through = [node for node in nodes if node.op_type != "Detach"]
     for node in through:
         if reached & set(node.input):
             reached.update(id for id in node.output if listing.type_of(id)[0].startswith(("FLOAT", "DOUBLE")))

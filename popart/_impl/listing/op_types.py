@@ -22,14 +22,6 @@ COMPOSED = {
     "Atanh": ("Add", "Div", "Log", "Scale"),
     "Cosh": ("Exp", "Neg", "Exp", "Add", "Scale"),
 }
-# Operators that are computed when the program is made, if all their operands are known then.
-FOLDED = {
-    "Abs", "Add", "And", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Exp", "Expand", "Floor", "Fmod", "Gather", "Greater",
-    "Identity", "IdentityLoss", "Less", "Max", "Min", "Mod", "Mul", "Neg", "Or", "Pow", "Reciprocal", "ReduceProd", "Relu", "Reshape", "Scale",
-    "Shape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze",
-}  # fmt: skip
-# No gradient goes through these.
-NO_GRADIENT = {"ArgMax", "ArgMin", "Detach", "Shape"}
 # Gradients with one op for each operand.
 _TWO = ("Arg0Grad", "Arg1Grad")
 BY_OPERAND = {

@@ -6,7 +6,6 @@ from popart._impl.enums import VirtualGraphMode
 from popart._impl.listing import (
     batch_parts,
     dot_files,
-    erased,
     forward,
     inplace,
     loops,
@@ -44,7 +43,6 @@ class Program:
 
     def _forward(self) -> None:
         listing = self.listing
-        erased.add_types(listing)
         nodes = forward.needed(listing)
         if listing.is_training:
             forward.add_graded(listing, nodes)

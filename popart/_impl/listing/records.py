@@ -90,7 +90,7 @@ class Listing:
         self.types: dict[str, tuple[str, Shape]] = {}
         self.kinds: dict[str, str] = {}
         self.graded: set[str] = set()  # tensors that have a gradient
-        for id, (dtype, shape, kind) in source.tensors.items():
+        for id, (dtype, shape, kind) in (source.program.gone() | dict(source.tensors)).items():
             name = numpy.dtype(dtype).name
             self.types[id], self.kinds[id] = (_NUMPY_NAMES.get(name, name.upper()), tuple(shape)), kind
             if id.startswith(GRADIENT):
