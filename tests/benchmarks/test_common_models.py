@@ -20,7 +20,9 @@ sys.path.remove(str(FOLDER))
 QUICK = ("convnext", "multiplier", "recommender")
 
 
-@pytest.mark.parametrize("case", [*QUICK, *(pytest.param(c, marks=pytest.mark.slow) for c in run.CASES if c not in QUICK)])
+@pytest.mark.parametrize(
+    "case", [*QUICK, *(pytest.param(c, marks=pytest.mark.slow) for c in run.CASES if c not in QUICK)]
+)
 def test_outputs_in_inference_and_training_are_those_of_eager(case):
     eager, ours, wrapper = run.inference_steps(case, 2)
     torch.testing.assert_close(ours(), eager(), rtol=1e-4, atol=1e-5)

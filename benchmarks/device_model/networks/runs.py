@@ -1,0 +1,286 @@
+"""How the networks of measured rows were run: one table, with sources. Sizes of batches, IPUs and machines come from the rows.
+
+Sources: [EXC] configuration files of github.com/graphcore/examples (its history has PopART's) and mlcommons training results v1.0 to
+v2.0; [HFC] ipu_config.json of huggingface.co/Graphcore; [BYTE] model files of github.com/bytedance/ByteMLPerf; [CFM] documentation
+of the C600.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import re
+
+from networks import inputs, speech, transformers, vision
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A network as it ran: `make()` gives the module, to be called under torch.device("meta"); `inputs(batch)` its arguments."""
+
+    make: Callable
+    inputs: Callable
+    micro_batch: int
+    is_training: bool = False
+    replicas: int = 1
+    accumulation: int = 1
+    proportions: tuple = (0.6,)  # availableMemoryProportion, of each IPU
+    partials: str = "fp16"
+    optimizer: str = "sgd"
+    off_chip_state: bool = False  # the optimizer's, sharded over replicas
+    items: float = 1.0  # that a row of a batch counts: packed sequences
+    io_tiles: int = 0
+
+    @property
+    def items_per_step(self):
+        return self.micro_batch * self.accumulation * self.replicas * self.items
+
+
+LARGE = transformers.BERT_LARGE
+BASE = transformers.BERT_BASE
+
+# Sequences of a row that are packed into it, by its length [EXC].
+PACKED = {128: 1.17, 384: 1.7, 512: 2.0}
+MASKED = {128: 20, 384: 56, 512: 76}
+QUESTIONS = 2.2  # of SQuAD in a row of 384 [BYTE]
+
+
+def pretraining(config, layers, length, micro_batch, replicas, accumulation, proportions, items=1.0, **options):
+    masked = MASKED[length]
+    return Run(
+        lambda: transformers.Pretraining(config, layers, masked),
+        lambda batch: inputs.pretraining(batch, length, masked, is_packed=items > 1),
+        micro_batch,
+        is_training=True,
+        replicas=replicas,
+        accumulation=accumulation,
+        proportions=proportions,
+        items=items,
+        optimizer="lamb",
+        off_chip_state=True,
+        **options,
+    )
+
+
+def with_layers(config, **changes):
+    return dataclasses.replace(config, **changes)
+
+
+def mlperf_bert(row):
+    """Rounds v1.0, v1.1 and v2.0; rows of 512 with two sequences. [EXC]"""
+    version = re.search(r"training_results_(v\d\.\d)", row.source)[1]
+    if version == "v1.0":
+        config, layers, batch, accumulation = with_layers(LARGE, split_qkv=True), [3, 7, 7, 7], 2, 192
+        proportions = (0.2, 0.25, 0.25, 0.25)
+    elif version == "v1.1" and row.ipus == 16:
+        config, layers, batch, accumulation, proportions = LARGE, [4, 7, 6, 7], 2, 192, (0.23,) * 4
+    elif version == "v1.1":
+        config, layers, batch, accumulation, proportions = LARGE, [1, 2, 3, 4, 3, 4, 3, 4], 2, 96, (0.25,) * 8
+    else:
+        config = with_layers(LARGE, attention_dropout=0.1)
+        layers, batch, proportions = [1, 3, 3, 3, 4, 3, 4, 3], 3, (1.0,) * 8
+        accumulation = {16: 256, 64: 96, 128: 64, 256: 36}[row.ipus]
+    return pretraining(
+        config, layers, 512, batch, row.ipus // len(layers), accumulation, proportions, items=PACKED[512]
+    )
+
+
+def page_bert(row):
+    """The vendor's pages: pretraining of BERT-Large and -Base. [EXC]"""
+    length = int(re.search(r"seq (\d+)", row.workload)[1])
+    is_large = "Large" in row.workload
+    if is_large:
+        layers, batch = [3, 7, 7, 7], {128: 8, 384: 3, 512: 2}[length]
+        proportions = (0.15, 0.25, 0.25, 0.25) if length == 128 else (0.16, 0.21, 0.21, 0.21)
+    else:
+        layers, batch, proportions = [0, 4, 4, 4], {128: 32, 384: 8, 512: 8}[length], (0.25,) * 4
+    replicas = row.ipus // 4
+    accumulation = max(int(row.parameters["gbs"]) // (batch * replicas), 7)
+    items = PACKED[length] if "packed" in row.workload else 1.0
+    config = LARGE if is_large else BASE
+    return pretraining(config, layers, length, batch, replicas, accumulation, proportions, items=items)
+
+
+def squad(row):
+    """Fine-tuning on questions. [EXC]"""
+    is_large = "Large" in row.workload
+    layers = [2, 3, 3, 3, 3, 3, 3, 4] if is_large else [0, 4, 4, 4]
+    batch, accumulation = (4, 32) if is_large else (1, 8)
+    config = LARGE if is_large else BASE
+    replicas = row.ipus // len(layers)
+    if "gbs" in row.parameters:
+        accumulation = int(row.parameters["gbs"]) // (batch * replicas)
+    return Run(
+        lambda: transformers.Answers(config, layers, is_recomputed=True),
+        lambda rows: inputs.answers(rows, 384, config, is_training=True),
+        batch,
+        is_training=True,
+        replicas=replicas,
+        accumulation=accumulation,
+        proportions=(0.25,) * len(layers),
+        optimizer="adam",
+    )
+
+
+def resnet50_training(row):
+    """Micro-batches of 20, recomputed at the blocks. [EXC]"""
+    replicas = row.ipus
+    return Run(
+        lambda: vision.ResNet(is_recomputed=True),
+        lambda batch: inputs.images(batch, 224, is_training=True),
+        20,
+        is_training=True,
+        replicas=replicas,
+        accumulation=max(int(row.parameters["gbs"]) // (20 * replicas), 1),
+        proportions=(0.17,),
+        optimizer="momentum",
+    )
+
+
+def resnext_training(row):
+    """Two IPUs, cut in the third stage. [EXC]"""
+    replicas = row.ipus // 2
+    return Run(
+        lambda: vision.resnext101(cuts=(13,), is_recomputed=True),
+        lambda batch: inputs.images(batch, 224, is_training=True),
+        6,
+        is_training=True,
+        replicas=replicas,
+        accumulation=max(int(row.parameters["gbs"]) // (6 * replicas), 3),
+        proportions=(0.2, 0.2),
+        optimizer="momentum",
+    )
+
+
+def efficientnet_training(row):
+    """B4 over four IPUs, which begin after blocks 2c, 4c and 6a. [EXC]"""
+    is_grouped = "group dim 16" in row.workload
+    scaling, batch = (vision.B4_GROUP_16, 5) if is_grouped else (vision.B4_GROUP_1, 3)
+    replicas = row.ipus // 4
+    return Run(
+        lambda: vision.EfficientNet(scaling, norm="group", cuts=((1, 3), (3, 3), (5, 1)), is_recomputed=True),
+        lambda rows: inputs.images(rows, 380, is_training=True),
+        batch,
+        is_training=True,
+        replicas=replicas,
+        accumulation=max(int(row.parameters["gbs"]) // (batch * replicas), 7),
+        proportions=(0.2,) * 4,
+        optimizer="momentum",
+    )
+
+
+def vit_training(row):
+    """[EXC]"""
+    replicas = row.ipus // 4
+    batch = 8
+    return Run(
+        lambda: transformers.VisionTransformer(with_layers(transformers.VIT_BASE), [3, 3, 3, 3], is_recomputed=True),
+        lambda rows: inputs.images(rows, 224, is_training=True),
+        batch,
+        is_training=True,
+        replicas=replicas,
+        accumulation=max(int(row.parameters["gbs"]) // (batch * replicas), 7),
+        proportions=(0.3,) * 4,
+        optimizer="momentum",
+    )
+
+
+def conformer_training(row):
+    """Speech of 1,220 frames, the encoder over four IPUs. [EXC]"""
+    replicas = row.ipus // 4
+    return Run(
+        lambda: speech.ConformerTraining(speech.MEDIUM, [2, 4, 5, 1]),
+        lambda rows: inputs.conformer_training(rows, speech.MEDIUM),
+        4,
+        is_training=True,
+        replicas=replicas,
+        accumulation=max(int(row.parameters["gbs"]) // (4 * replicas), 7),
+        proportions=(0.2,) * 4,
+        optimizer="adam",
+    )
+
+
+def served(make, arguments, row, per_row=1.0, **options):
+    batch = int(row.parameters["bs"])
+    return Run(make, arguments, max(round(batch / per_row), 1), items=batch / max(round(batch / per_row), 1), **options)
+
+
+def served_encoder(config):
+    """Questions packed into rows of 384. [BYTE]"""
+
+    def run(row):
+        length = int(row.parameters.get("seq", 384))
+        return served(
+            lambda: transformers.Answers(config, [config.layers]),
+            lambda rows: inputs.answers(rows, length, config),
+            row,
+            QUESTIONS,
+            proportions=(0.4,),
+        )
+
+    return run
+
+
+def served_clip(row):
+    """[BYTE]"""
+    config = transformers.CLIP_TEXT
+    return served(
+        lambda: transformers.TextEncoder(config, [config.layers]),
+        lambda rows: inputs.text(rows, config.positions, is_causal=True),
+        row,
+        proportions=(0.4,),
+    )
+
+
+def served_resnet(row):
+    """64 I/O tiles. [BYTE] [CFM]"""
+    return served(
+        lambda: vision.ResNet(norm=None), lambda rows: inputs.images(rows, 224), row, proportions=(0.6,), io_tiles=64
+    )
+
+
+def served_conformer(row):
+    """Three pieces of 64 frames of width 512 a sample. [BYTE]"""
+    config = dataclasses.replace(speech.MEDIUM, width=512, heads=8, dropout=0.0)
+    return served(
+        lambda: speech.ConformerPieces(config),
+        lambda rows: inputs.pieces(3 * rows, 64, config.width),
+        row,
+        1 / 3,
+        io_tiles=64,
+    )
+
+
+def efficientdet(row):
+    return served(vision.EfficientDet, lambda rows: inputs.images(rows, 512), row)
+
+
+# What a row's workload says, and how it ran; the first that fits.
+RUNS = (
+    ("model-train", r"^MLPerf BERT-Large pretraining", mlperf_bert),
+    ("model-train", r"^MLPerf ResNet-50 training", resnet50_training),
+    ("model-train", r"^BERT-(Large|Base) pretraining phase \d, seq \d+", page_bert),
+    ("model-train", r"^BERT-(Large|Base) fine-tuning SQuAD", squad),
+    ("model-train", r"^ResNet-50 v1.5 training", resnet50_training),
+    ("model-train", r"^EfficientNet-B4 \(group dim 16\) training", efficientnet_training),
+    ("model-train", r"^ResNeXt-101 training", resnext_training),
+    ("model-train", r"^ViT training", vit_training),
+    ("model-train", r"^Conformer-medium training", conformer_training),
+    ("model-infer", r"^ALBERT inference", served_encoder(transformers.ALBERT_BASE)),
+    ("model-infer", r"^BERT-base inference", served_encoder(BASE)),
+    ("model-infer", r"^BERT-large inference", served_encoder(LARGE)),
+    ("model-infer", r"^RoBERTa inference", served_encoder(with_layers(BASE, vocabulary=50265))),
+    ("model-infer", r"^DeBERTa inference", served_encoder(transformers.DEBERTA_BASE)),
+    ("model-infer", r"^CLIP inference", served_clip),
+    ("model-infer", r"^ResNet-50 inference", served_resnet),
+    ("model-infer", r"^Conformer encoder inference", served_conformer),
+    ("model-infer", r"^EfficientDet-D0 compute time", efficientdet),
+)
+
+
+def find(row):
+    """The run of a row, or None: the row is of another network."""
+    if row.dtype not in ("fp16", "fp16.16"):
+        return None
+    for kind, pattern, run in RUNS:
+        if kind == row.kind and re.search(pattern, row.workload):
+            return run(row)
+    return None
