@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "target/products/inner_loops.h"
+#include "target/products/product_plan.h"
 
 namespace ipu::target {
 namespace {
@@ -56,12 +56,20 @@ double softmax_cycles(const Machine& machine, int64_t elements, int64_t rows, in
 double rearrange_cycles(const Machine& machine, int64_t bytes, int64_t contiguous_bytes) {
   const double share = over_tiles(machine, bytes);
   return share / machine["exchange_bytes_per_cycle"] + machine["phase_cycles"] +
-         copy_cycles(share, std::min<int64_t>(contiguous_bytes, machine.whole("vector_bytes"))) + 200;
+         copy_cycles(share, contiguous_bytes) + 200;
 }
 
-double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, Direction direction) {
-  const double once = 2 * machine["phase_cycles"] + 180 + 8 * static_cast<double>(rows) +
-                      2 * over_tiles(machine, rows * row_bytes);
+double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, int64_t table_bytes,
+                     Direction direction) {
+  // Each number is compared with those of the rows of a tile.
+  double search = 8 * static_cast<double>(rows);
+  for (double copies = 2; copies <= machine["tiles"] && copies <= static_cast<double>(rows); copies *= 2) {
+    const double bytes = over_tiles(machine, table_bytes) * copies;
+    if (table_bytes == 0 || bytes > ProductOptions{}.memory_proportion * machine["bytes_per_tile"]) break;
+    search = std::min(search,
+                      8 * static_cast<double>(rows) / copies + bytes / machine["exchange_bytes_per_cycle"]);
+  }
+  const double once = 2 * machine["phase_cycles"] + 180 + search + 2 * over_tiles(machine, rows * row_bytes);
   return direction == Direction::kForward ? once : 2 * once;
 }
 

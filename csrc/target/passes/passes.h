@@ -22,8 +22,10 @@ double softmax_cycles(const Machine& machine, int64_t elements, int64_t rows, in
                       Direction direction);
 // Elements in another order, for which they go to other tiles; so many bytes lie together before and after.
 double rearrange_cycles(const Machine& machine, int64_t bytes, int64_t contiguous_bytes);
-// Rows of a table, `row_bytes` each.
-double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, Direction direction);
+// Rows of a table of `table_bytes`, `row_bytes` each. The table lies on all tiles once, or as often as it is cheapest, and fits: then a tile
+// looks for its share of the rows alone.
+double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, int64_t table_bytes,
+                     Direction direction);
 // Bytes on a tile that keep their order.
 double local_copy_cycles(const Machine& machine, int64_t bytes);
 double random_cycles(const Machine& machine, int64_t elements);

@@ -9,6 +9,7 @@
 
 #include "target/products/convolution.h"
 #include "target/products/product_plan.h"
+#include "target/work/function_cycles.h"
 
 namespace ipu::target {
 
@@ -24,13 +25,15 @@ struct ConvolutionWork {
   ProductOptions options = {};
 };
 
-// A pass over all elements of a result. `functions` are applied to each, by their names in kernels/pointwise/scalar_functions.h; "" is a
-// copy. Operands of fewer elements (broadcast ones) count as one.
+// A pass over all elements of a result. `functions` are applied to each, by the names of function_cycles.h: those of
+// kernels/pointwise/scalar_functions.h and some that the library has whole; "" is a copy. Operands of fewer elements (broadcast ones)
+// count as one.
 struct PassWork {
   int64_t elements = 0;
   int64_t element_bytes = 4;
   int64_t operands = 1;
   std::vector<std::string_view> functions = {};
+  ElementType type = ElementType::kReal;
 };
 
 // `elements` elements to `results` ones. Sums taken in the same pass (of a value and of its square) are `sums`.
@@ -49,6 +52,7 @@ struct RearrangementWork {
 // Rows of a table by their numbers, or additions to them.
 struct GatherWork {
   int64_t rows = 0, row_bytes = 0;
+  int64_t table_bytes = 0;
   bool is_update = false;
 };
 
@@ -89,6 +93,9 @@ std::string_view word(const WorkForm& form);
 struct Replication {
   int64_t replicas = 1, ipus_of_a_replica = 1;
 };
+
+// Multiplications, each with an addition, of a product or a convolution; 0 of other forms.
+double macs(const WorkForm& form);
 
 // What work takes on one IPU.
 struct WorkPrice {
