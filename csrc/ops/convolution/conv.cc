@@ -2,6 +2,7 @@
 // conv_gradient.cc, importers in conv_importers.cc.
 #include <fmt/core.h>
 
+#include "ops/convolution/convolution_work.h"
 #include "ops/convolution/window.h"
 #include "ops/definition/sample_types.h"
 
@@ -87,11 +88,11 @@ void conv_gradient(GradientBuilder& g) {
   }
 }
 
-Cost conv_cost(const ir::Op& op) {
-  const ir::Type &x = op.operand(0)->type(), &w = op.operand(1)->type(), &y = op.result()->type();
-  const auto taps = static_cast<double>(w.elements()) / static_cast<double>(std::max<int64_t>(1, w.shape[0]));
-  return {2.0 * static_cast<double>(y.elements()) * taps, static_cast<double>(x.bytes() + w.bytes()),
-          static_cast<double>(y.bytes())};
+std::vector<target::Work> conv_work(const ir::Op& op) {
+  std::vector<target::Work> work = forward_convolution_work(op);
+  const bool has_bias = op.operand_count() > 2 && op.operand(2) != nullptr;
+  if (has_bias) work.push_back(pass_over(op.result()->type(), {"Add"}, 2));
+  return work;
 }
 
 Attributes window_of(Shape strides, Shape low, Shape high, Shape dilations, int64_t groups = 1) {
@@ -123,7 +124,7 @@ const OpRegistration conv =
         .layouts([](const ir::Op& op) {
           return LayoutWishes{{LayoutWish::kChannelsLast, weight_wish(op)}, {LayoutWish::kChannelsLast}};
         })
-        .cost(conv_cost)
+        .work(conv_work)
         .batch(sample_batch)
         .samples(
             {{{f32({2, 3, 5, 4}), f32({2, 3, 3, 2}), f32({2})}, window_of({1, 1}, {0, 0}, {0, 0}, {1, 1})},

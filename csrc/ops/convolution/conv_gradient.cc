@@ -2,6 +2,7 @@
 // in both operands, so their own gradients are again these ops.
 #include <fmt/core.h>
 
+#include "ops/convolution/convolution_work.h"
 #include "ops/convolution/window.h"
 #include "ops/definition/sample_types.h"
 
@@ -78,14 +79,6 @@ void weight_gradient_reference(ReferenceCall& call) {
   });
 }
 
-// The same multiplications as the convolution itself.
-Cost gradient_cost(const ir::Op& op, const ir::Type& y, const Shape& w) {
-  const double taps = static_cast<double>(element_count(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
-  return {2.0 * static_cast<double>(y.elements()) * taps,
-          static_cast<double>(op.operand(0)->type().bytes() + op.operand(1)->type().bytes()),
-          static_cast<double>(op.result()->type().bytes())};
-}
-
 Attributes with(Attributes attributes, std::string_view name, Shape shape) {
   attributes.set(name, std::move(shape));
   return attributes;
@@ -130,8 +123,9 @@ const OpRegistration conv_input_gradient =
           }
         })
         .reference(input_gradient_reference)
-        .cost([](const ir::Op& op) {
-          return gradient_cost(op, op.operand(0)->type(), op.operand(1)->type().shape);
+        .work([](const ir::Op& op) {
+          return convolution_work(op, target::ConvolutionPass::kDataGradient, op.result()->type().shape,
+                                  op.operand(1)->type().shape);
         })
         .samples({{{f32({2, 2, 3, 3}), f32({2, 3, 3, 2})},
                    with(window_of({1, 1}, {0, 0}, {0, 0}, {1, 1}), "input_shape", {2, 3, 5, 4})},
@@ -171,8 +165,9 @@ const OpRegistration conv_weight_gradient =
           if (g.needs(1)) g.set(1, g.op("conv", {g.operand(0), g.upstream()}, window));
         })
         .reference(weight_gradient_reference)
-        .cost([](const ir::Op& op) {
-          return gradient_cost(op, op.operand(1)->type(), op.result()->type().shape);
+        .work([](const ir::Op& op) {
+          return convolution_work(op, target::ConvolutionPass::kWeightGradient, op.operand(0)->type().shape,
+                                  op.result()->type().shape);
         })
         .samples({{{f32({2, 3, 5, 4}), f32({2, 2, 3, 3})},
                    with(window_of({1, 1}, {0, 0}, {0, 0}, {1, 1}), "kernel_shape", {2, 3, 3, 2})},

@@ -139,11 +139,13 @@ struct Alone {
   ir::Module module;
   ir::Graph* graph = module.add_graph("compound");
 
-  Alone(const OpDef& def, const std::vector<const ir::Type*>& types, const Attributes& attributes) {
+  Alone(const OpDef& def, const std::vector<const ir::Type*>& types, const Attributes& attributes,
+        const ir::Settings& settings = {}) {
     std::vector<ir::Value*> operands;
     for (const ir::Type* type : types)
       operands.push_back(type == nullptr ? nullptr : graph->add_input({type->dtype, type->shape}));
     ir::Builder builder(graph);
+    builder.settings = settings;
     ir::Op* op = build_op(builder, def.name, operands, attributes);
     for (ir::Value* result : def.decompose(*op)) graph->append_output(result);
     graph->erase(op);
@@ -165,10 +167,30 @@ void decomposed_reference(const OpDef& def, ReferenceCall& call) {
   for (size_t i = 0; i < results.size(); ++i) call.results[i]->values = std::move(results[i].values);
 }
 
-double flops_of_parts(const ir::Op& op) {
+namespace {
+
+std::vector<const ir::Type*> operand_types(const ir::Op& op) {
   std::vector<const ir::Type*> types;
   for (int i = 0; i < op.operand_count(); ++i)
     types.push_back(op.operand(i) == nullptr ? nullptr : &op.operand(i)->type());
+  return types;
+}
+
+}  // namespace
+
+OpWork work_of_parts(const ir::Op& op) {
+  const Alone alone(*definition(op), operand_types(op), op.attributes, op.settings);
+  OpWork work;
+  for (const auto& part : alone.graph->ops()) {
+    OpWork own = work_of(*part);
+    std::ranges::move(own.phases, std::back_inserter(work.phases));
+    work.is_guess = work.is_guess || own.is_guess;
+  }
+  return work;
+}
+
+double flops_of_parts(const ir::Op& op) {
+  const std::vector<const ir::Type*> types = operand_types(op);
   const Alone alone(*definition(op), types, op.attributes);
   double flops = 0.0;
   for (const auto& part : alone.graph->ops())

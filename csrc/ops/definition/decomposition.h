@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/definition/gradient_builder.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 
@@ -61,6 +62,7 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward);
 // For definitions.
 void decomposed_reference(const OpDef& def, ReferenceCall& call);
 double flops_of_parts(const ir::Op& op);
+OpWork work_of_parts(const ir::Op& op);
 OpDef gradient_of_compound(const OpDef& forward, const std::vector<std::string>& saved);
 std::function<void(GradientBuilder&)> emit_compound_gradient(const std::string& kind, std::vector<int> saved);
 

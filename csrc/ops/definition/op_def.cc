@@ -277,7 +277,7 @@ OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
   def_.cost = std::move(rule);
   return *this;
 }
-OpDefBuilder& OpDefBuilder::work(std::function<std::vector<target::Work>(const ir::Op&)> rule) {
+OpDefBuilder& OpDefBuilder::work(WorkRule rule) {
   def_.work = std::move(rule);
   return *this;
 }
@@ -299,6 +299,10 @@ OpDefBuilder& OpDefBuilder::gradient_by_decomposition(std::vector<std::string> s
 }
 OpDefBuilder& OpDefBuilder::gradient_kernel(std::string id) {
   gradient_kernels_ = one_kernel(std::move(id));
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::gradient_work(WorkRule rule) {
+  gradient_work_ = std::move(rule);
   return *this;
 }
 OpDefBuilder& OpDefBuilder::gradient_by_decomposition(
@@ -358,6 +362,7 @@ std::optional<OpDef> OpDefBuilder::gradient_definition() const {
   if (!saved_) return std::nullopt;
   OpDef gradient = gradient_of_compound(def_, *saved_);
   if (gradient_kernels_) gradient.kernels = gradient_kernels_;
+  gradient.work = gradient_work_;
   return gradient;
 }
 

@@ -78,6 +78,7 @@ struct InferContext {
   bool has(int i) const { return i < static_cast<int>(operands.size()) && operands[i] != nullptr; }
 };
 using InferRule = std::function<std::vector<ir::Type>(const InferContext&)>;
+using WorkRule = std::function<std::vector<target::Work>(const ir::Op&)>;
 
 enum class GradientKind : uint8_t {
   kNone,     // not stated: reaching it while differentiating is an error that names the op
@@ -154,7 +155,7 @@ struct OpDef {
       layouts;                              // default: all plain. Ops of any layout (traits) have none
   std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
   // What it does on the tiles of an IPU, for the device model: read by work_of (work.h), which says what stands without a rule.
-  std::function<std::vector<target::Work>(const ir::Op&)> work;
+  WorkRule work;
   // Compounds: builds the equivalent ops before `op` and returns the replacements of its results, with the
   // settings and location of `op`. Run by the pass `decompose` on those that no kernel takes. A compound that
   // states no reference or cost has those of its parts.
@@ -211,7 +212,7 @@ class OpDefBuilder {
   OpDefBuilder& layouts(std::function<LayoutWishes(const ir::Op&)> rule);
   OpDefBuilder& layouts(LayoutWishes wishes);  // the same whatever the attributes
   OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
-  OpDefBuilder& work(std::function<std::vector<target::Work>(const ir::Op&)> rule);
+  OpDefBuilder& work(WorkRule rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
   // A compound without a kernel unless one is stated after it: what it stands for, and from this also
   // value and cost unless stated.
@@ -225,6 +226,7 @@ class OpDefBuilder {
   OpDefBuilder& gradient_by_decomposition(std::vector<std::string> saved,
                                           std::function<std::vector<ir::Value*>(Composer&)> parts);
   OpDefBuilder& gradient_kernel(std::string id);  // of that gradient; its own attributes go to it
+  OpDefBuilder& gradient_work(WorkRule rule);     // of that gradient
   // Derives the gradient of an elementwise op from its expression, node by node.
   OpDefBuilder& gradient_by_expression();
   OpDefBuilder& view(ir::ViewRule rule);
@@ -253,6 +255,7 @@ class OpDefBuilder {
   OpDef def_;
   std::optional<std::vector<std::string>> saved_;  // gradient_by_decomposition
   std::function<std::vector<KernelChoice>(const ir::Op&)> gradient_kernels_;
+  WorkRule gradient_work_;
 };
 inline OpDefBuilder define_op(std::string name, std::string family) {
   return OpDefBuilder(std::move(name), std::move(family));

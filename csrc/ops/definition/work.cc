@@ -1,11 +1,11 @@
 #include "ops/definition/work.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_set>
 
 #include "ir/structure.h"
 #include "ops/definition/build.h"
+#include "ops/definition/decomposition.h"
 #include "ops/definition/effects.h"
 #include "ops/expression/function_facts.h"
 
@@ -26,20 +26,19 @@ std::vector<std::string_view> without_inner_casts(std::vector<std::string_view> 
   return functions;
 }
 
-// Of the widest value of as many elements as the result.
-target::PassWork pass_of(const ir::Op& op) {
-  target::PassWork pass{.elements = op.result()->type().elements(), .element_bytes = 1, .operands = 0};
-  for (int i = 0; i < op.operand_count(); ++i) {
-    if (op.operand(i) == nullptr) continue;
-    const ir::Type& type = op.operand(i)->type();
-    if (type.elements() < pass.elements) continue;
-    ++pass.operands;
-    pass.element_bytes = std::max<int64_t>(pass.element_bytes, size_in_bytes(type.dtype));
+// That is of floats, if any is.
+struct Width {
+  int64_t bytes = 1;
+  bool is_real = false;
+
+  void add(const ir::Type& type) {
+    if (is_floating_point(type.dtype) && !is_real) *this = {1, true};
+    if (is_floating_point(type.dtype) == is_real) bytes = std::max<int64_t>(bytes, size_in_bytes(type.dtype));
   }
-  pass.operands = std::max<int64_t>(pass.operands, 1);
-  pass.element_bytes = std::max<int64_t>(pass.element_bytes, size_in_bytes(op.result()->type().dtype));
-  return pass;
-}
+  target::ElementType type() const {
+    return is_real ? target::ElementType::kReal : target::ElementType::kInteger;
+  }
+};
 
 // All bytes once, whatever is done with them.
 target::Work guess(const ir::Op& op) {
@@ -52,23 +51,77 @@ target::Work guess(const ir::Op& op) {
 
 }  // namespace
 
-std::vector<std::string_view> functions_of(const ir::Op& op) {
-  const OpDef& def = *definition(op);
-  std::vector<Expr> inputs;
-  for (int i = 0; i < op.operand_count(); ++i) inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
+std::vector<std::string_view> functions_of(std::span<const Expr> trees) {
   std::unordered_set<const ExprNode*> seen;
   std::vector<std::string_view> functions;
-  const std::vector<Expr> trees =
-      def.expression(inputs, with_defaults(def, op.attributes), op.result()->type().dtype);
   for (const Expr& tree : trees) collect(tree, &seen, &functions);
   return without_inner_casts(std::move(functions));
 }
 
-target::Work pass_over(const ir::Value& result, std::vector<std::string_view> functions, int64_t operands) {
-  return {target::PassWork{.elements = result.type().elements(),
-                           .element_bytes = size_in_bytes(result.type().dtype),
+std::vector<std::string_view> functions_of(const ir::Op& op) {
+  const OpDef& def = *definition(op);
+  std::vector<Expr> inputs;
+  for (int i = 0; i < op.operand_count(); ++i) inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
+  return functions_of(def.expression(inputs, with_defaults(def, op.attributes), op.result()->type().dtype));
+}
+
+target::Work pass_over(const ir::Type& type, std::vector<std::string_view> functions, int64_t operands) {
+  Width width;
+  width.add(type);
+  return {target::PassWork{.elements = type.elements(),
+                           .element_bytes = width.bytes,
                            .operands = operands,
-                           .functions = std::move(functions)}};
+                           .functions = std::move(functions),
+                           .type = width.type()}};
+}
+
+target::Work pass_of(const ir::Op& op, std::vector<std::string_view> functions) {
+  const ir::Type& result = op.result()->type();
+  Width width;
+  width.add(result);
+  int64_t whole = 0;
+  bool has_broadcast = false;
+  for (int i = 0; i < op.operand_count(); ++i) {
+    if (op.operand(i) == nullptr) continue;
+    const ir::Type& type = op.operand(i)->type();
+    const bool is_whole = type.elements() >= result.elements();
+    if (is_whole) width.add(type);
+    whole += is_whole ? 1 : 0;
+    has_broadcast = has_broadcast || !is_whole;
+  }
+  return {target::PassWork{.elements = result.elements(),
+                           .element_bytes = width.bytes,
+                           .operands = std::max<int64_t>(whole + (has_broadcast ? 1 : 0), 1),
+                           .functions = std::move(functions),
+                           .type = width.type()}};
+}
+
+target::Work reduction_of(const ir::Type& x, int64_t results, int64_t sums) {
+  return {target::ReductionWork{.elements = x.elements(),
+                                .results = results,
+                                .element_bytes = static_cast<int64_t>(size_in_bytes(x.dtype)),
+                                .sums = sums}};
+}
+
+target::Work rearrangement_of(const ir::Type& type, int64_t contiguous) {
+  return {target::RearrangementWork{
+      .bytes = type.bytes(),
+      .contiguous_bytes = contiguous * static_cast<int64_t>(size_in_bytes(type.dtype))}};
+}
+
+target::Work gather_from(const ir::Type& table, int64_t rows, int64_t row_elements, bool is_update) {
+  return {target::GatherWork{.rows = rows,
+                             .row_bytes = row_elements * static_cast<int64_t>(size_in_bytes(table.dtype)),
+                             .table_bytes = table.bytes(),
+                             .is_update = is_update}};
+}
+
+WorkRule one_pass(std::vector<std::string_view> functions) {
+  return [functions = std::move(functions)](const ir::Op& op) { return std::vector{pass_of(op, functions)}; };
+}
+
+WorkRule no_work() {
+  return [](const ir::Op&) { return std::vector<target::Work>{}; };
 }
 
 OpWork work_of(const ir::Op& op) {
@@ -77,10 +130,11 @@ OpWork work_of(const ir::Op& op) {
   if (def->work) return {def->work(op)};
   if (view_rule(op) != nullptr) return {};
   if (def->expression) {
-    target::PassWork pass = pass_of(op);
-    pass.functions = functions_of(op);
-    return {{{std::move(pass)}}};
+    std::vector<std::string_view> functions = functions_of(op);
+    if (functions.empty()) return {};  // an operand as it is
+    return {{pass_of(op, std::move(functions))}};
   }
+  if (def->decompose) return work_of_parts(op);
   return {{guess(op)}, true};
 }
 

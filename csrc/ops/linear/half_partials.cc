@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/definition/rule_support.h"
+#include "ops/linear/product_work.h"
 #include "support/half.h"
 
 namespace ipu::ops {
@@ -48,10 +49,9 @@ const OpRegistration product =
         })
         .gradient_refused("it is inserted after differentiation")
         .reference(half_partials_reference)
-        .cost([](const ir::Op& op) {
-          const ir::Type &a = op.operand(0)->type(), &b = op.operand(1)->type(), &y = op.result()->type();
-          return Cost{2.0 * static_cast<double>(y.elements()) * static_cast<double>(a.shape[2]),
-                      static_cast<double>(a.bytes() + b.bytes() + y.bytes()), static_cast<double>(y.bytes())};
+        .work([](const ir::Op& op) {
+          const Shape &a = op.operand(0)->type().shape, &y = op.result()->type().shape;
+          return product_work(op, {.groups = a[0], .rows = a[1], .inputs = a[2], .outputs = y[2]}, true);
         })
         .samples({{{half({1, 3, 5}), half({1, 5, 4}), half({1, 3, 4})}, {}},
                   {{half({2, 33, 40}), half({2, 40, 70}), half({2, 33, 70})}, {}},

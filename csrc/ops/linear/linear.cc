@@ -4,6 +4,7 @@
 
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/linear/product_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -50,12 +51,6 @@ void linear_gradient(GradientBuilder& g) {
   }
 }
 
-Cost linear_cost(const ir::Op& op) {
-  const ir::Type &x = op.operand(0)->type(), &w = op.operand(1)->type(), &y = op.result()->type();
-  return {2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.shape[1]),
-          static_cast<double>(x.bytes() + w.bytes()), static_cast<double>(y.bytes())};
-}
-
 void import_linear(AtenImportCall& call) {
   ir::Value* bias = call.optional_tensor("bias");
   ir::Value *x = call.tensor("input"), *w = call.tensor("weight");
@@ -80,7 +75,7 @@ const OpRegistration linear =
         .gradient(linear_gradient)
         .reference(linear_reference)
         .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
-        .cost(linear_cost)
+        .work(linear_work)
         .batch([](BatchPart& part) -> std::optional<int64_t> {
           if (!part.is_only_cut(0) || part.axis(0) == part.rank(0) - 1) return std::nullopt;
           return part.axis(0);

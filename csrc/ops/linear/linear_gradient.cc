@@ -4,6 +4,7 @@
 
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/linear/product_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -13,12 +14,8 @@ Shape with_last(Shape shape, int64_t size) {
   return shape;
 }
 
-Cost product_cost(const ir::Op& op, int64_t depth) {
-  const ir::Type& y = op.result()->type();
-  return {2.0 * static_cast<double>(y.elements()) * static_cast<double>(depth),
-          static_cast<double>(op.operand(0)->type().bytes() + op.operand(1)->type().bytes()),
-          static_cast<double>(y.bytes())};
-}
+// Of all but the last dimension.
+int64_t rows_of(const Shape& shape) { return element_count(std::span(shape).first(shape.size() - 1)); }
 
 const OpRegistration linear_input_gradient =
     define_op("linear_input_gradient", "linear")
@@ -50,7 +47,11 @@ const OpRegistration linear_input_gradient =
           }
         })
         .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
-        .cost([](const ir::Op& op) { return product_cost(op, op.operand(1)->type().shape[0]); })
+        .work([](const ir::Op& op) {
+          const Shape& weight = op.operand(1)->type().shape;
+          return product_work(
+              op, {.rows = rows_of(op.operand(0)->type().shape), .inputs = weight[0], .outputs = weight[1]});
+        })
         .samples({{{f32({2, 4}), f32({4, 3})}, {}}, {{f32({2, 3, 2}), f32({2, 5})}, {}}});
 
 const OpRegistration linear_weight_gradient =
@@ -79,7 +80,7 @@ const OpRegistration linear_weight_gradient =
         .reference([](ReferenceCall& call) {
           const ReferenceTensor &x = call.operand(0), &dy = call.operand(1);
           const int64_t n = dy.type.shape.back(), k = x.type.shape.back();
-          const int64_t rows = element_count(std::span(x.type.shape).first(x.type.shape.size() - 1));
+          const int64_t rows = rows_of(x.type.shape);
           std::vector<double>& dw = call.result().values;
           for (int64_t row = 0; row < rows; ++row) {
             for (int64_t i = 0; i < n; ++i) {
@@ -87,9 +88,10 @@ const OpRegistration linear_weight_gradient =
             }
           }
         })
-        .cost([](const ir::Op& op) {
-          const ir::Type& x = op.operand(0)->type();
-          return product_cost(op, x.elements() / std::max<int64_t>(1, x.shape.back()));
+        // x^T times dy, as the library is asked for it.
+        .work([](const ir::Op& op) {
+          const Shape &x = op.operand(0)->type().shape, &dy = op.operand(1)->type().shape;
+          return product_work(op, {.rows = x.back(), .inputs = rows_of(x), .outputs = dy.back()});
         })
         .samples({{{f32({2, 3}), f32({2, 4})}, {}},
                   {{f32({2, 3, 5}), f32({2, 3, 2})}, {}},

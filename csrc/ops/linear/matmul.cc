@@ -5,6 +5,7 @@
 
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/linear/product_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -71,12 +72,12 @@ void matmul_gradient(GradientBuilder& g) {
   }
 }
 
-Cost matmul_cost(const ir::Op& op) {
-  const ir::Type &a = op.operand(0)->type(), &b = op.operand(1)->type(), &y = op.result()->type();
-  const bool trans_a = op.attributes.boolean("trans_a", false);
-  const int64_t k = a.shape[a.shape.size() - (trans_a ? 2 : 1)];
-  return {2.0 * static_cast<double>(y.elements()) * static_cast<double>(k),
-          static_cast<double>(a.bytes() + b.bytes()), static_cast<double>(y.bytes())};
+std::vector<target::Work> matmul_work(const ir::Op& op) {
+  const Shape &a = op.operand(0)->type().shape, &b = op.operand(1)->type().shape;
+  const Sizes s =
+      sizes_of(a, b, op.attributes.boolean("trans_a", false), op.attributes.boolean("trans_b", false));
+  const int64_t groups = element_count(std::span(a).first(a.size() - 2));
+  return product_work(op, {.groups = groups, .rows = s.m, .inputs = s.k_a, .outputs = s.n});
 }
 
 // The products of a batch, the rows of a, or the columns of b.
@@ -103,7 +104,7 @@ const OpRegistration matmul =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{matmul_type(c)}; })
         .gradient(matmul_gradient)
         .reference(matmul_reference)
-        .cost(matmul_cost)
+        .work(matmul_work)
         .batch(matmul_batch)
         .samples({{{f32({2, 3}), f32({3, 4})}, {}},
                   {{f32({3, 2}), f32({3, 4})}, {{"trans_a", true}}},

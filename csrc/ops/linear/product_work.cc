@@ -1,0 +1,32 @@
+#include "ops/linear/product_work.h"
+
+namespace ipu::ops {
+
+using target::ProductType;
+
+target::ProductOptions product_options(const ir::Op& op, bool has_half_partials) {
+  target::ProductOptions options;
+  if (op.operand(0)->type().dtype == DType::kF16)
+    options.type = has_half_partials ? ProductType::kFp16Fp16 : ProductType::kFp16Fp32;
+  if (op.settings.available_memory) options.memory_proportion = *op.settings.available_memory;
+  return options;
+}
+
+std::vector<target::Work> product_work(const ir::Op& op, const target::ProductShape& shape,
+                                       bool has_half_partials) {
+  if (shape.macs() == 0) return {pass_over(op.result()->type(), {""})};
+  return {{target::ProductWork{shape, product_options(op, has_half_partials)}}};
+}
+
+std::vector<target::Work> linear_work(const ir::Op& op) {
+  const Shape& weight = op.operand(1)->type().shape;
+  const int64_t rows =
+      element_count(std::span(op.operand(0)->type().shape).first(op.operand(0)->type().shape.size() - 1));
+  std::vector<target::Work> work =
+      product_work(op, {.rows = rows, .inputs = weight[1], .outputs = weight[0]});
+  const bool has_bias = op.operand_count() > 2 && op.operand(2) != nullptr;
+  if (has_bias) work.push_back(pass_over(op.result()->type(), {"Add"}, 2));
+  return work;
+}
+
+}  // namespace ipu::ops

@@ -1,0 +1,19 @@
+// Matrix products as work on the tiles.
+#pragma once
+
+#include "ops/definition/work.h"
+
+namespace ipu::ops {
+
+// How the library is asked for a product or a convolution: with the type of the op's first operand, the memory that its settings
+// allow, and sums in that type or in f32.
+target::ProductOptions product_options(const ir::Op& op, bool has_half_partials = false);
+
+// [groups, rows, inputs] x [groups, inputs, outputs]. With an empty dimension it is a pass over zeros.
+std::vector<target::Work> product_work(const ir::Op& op, const target::ProductShape& shape,
+                                       bool has_half_partials = false);
+
+// Of linear and fused_linear, of x [..., inputs] and weight [outputs, inputs].
+std::vector<target::Work> linear_work(const ir::Op& op);
+
+}  // namespace ipu::ops
