@@ -6,6 +6,7 @@
 
 #include "ops/definition/sample_types.h"
 #include "ops/loss/class_targets.h"
+#include "ops/softmax/softmax_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -173,10 +174,12 @@ void import_cross_entropy(AtenImportCall& call) {
   call.set_result(0, reshaped(call, loss, call.result_type(0).shape));
 }
 
-Cost scores_cost(const ir::Op& op, int x) {
-  const ir::Type& type = op.operand(x)->type();
-  return {12.0 * static_cast<double>(type.elements()), static_cast<double>(type.bytes()),
-          static_cast<double>(op.result()->type().bytes())};
+std::vector<target::Work> cross_entropy_work(const ir::Op& op) {
+  const ir::Type &x = op.operand(0)->type(), &target = op.operand(1)->type();
+  std::vector<target::Work> work = softmax_work(x, target.elements());
+  work.push_back(pass_over(x, {"CrossEntropy"}));
+  work.push_back(reduction_of({x.dtype, target.shape}, op.result()->type().elements()));
+  return work;
 }
 
 void import_onnx_cross_entropy(NodeImportCall& call) {
@@ -205,7 +208,7 @@ const OpRegistration cross_entropy =
                 g.op("cross_entropy_gradient", {g.upstream(), g.operand(0), g.operand(1)}, g.attributes()));
         })
         .reference(cross_entropy_reference)
-        .cost([](const ir::Op& op) { return scores_cost(op, 0); })
+        .work(cross_entropy_work)
         .decompose(cross_entropy_decomposition)
         .from_aten({"cross_entropy_loss"}, import_cross_entropy)
         .from_onnx("SoftmaxCrossEntropyLoss", {12}, import_onnx_cross_entropy)
@@ -241,7 +244,10 @@ const OpRegistration cross_entropy_gradient =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{class_gradient_type(c)}; })
         .decompose(cross_entropy_gradient_parts)
         .reference(cross_entropy_gradient_reference)
-        .cost([](const ir::Op& op) { return scores_cost(op, 1); })
+        // Of the probabilities that the loss was made of.
+        .work([](const ir::Op& op) {
+          return std::vector{pass_over(op.result()->type(), {"Sub", "Mul"}, 2)};
+        })
         .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -2, 2, {{2, {0, 4}}}},
                   {{f32({4}), f32({4, 5}), i32({4})},
                    {{"reduction", std::string("none")}, {"label_smoothing", 0.1}},

@@ -5,6 +5,7 @@
 #include "kernels/loss/ctc_beam.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -73,14 +74,16 @@ const OpRegistration ctc_beam_search =
         .infer(beam_search_types)
         .gradient_refused("decoding picks labels")
         .reference(beam_search_reference)
-        .cost([](const ir::Op& op) {
-          const ir::Type& x = op.operand(0)->type();
-          double written = 0;
-          for (int i = 0; i < op.result_count(); ++i)
-            written += static_cast<double>(op.result(i)->type().bytes());
-          return Cost{8.0 * static_cast<double>(x.elements()) *
-                          static_cast<double>(op.attributes.integer("beam_width", 100)),
-                      static_cast<double>(x.bytes()), written};
+        // At each time all continuations of what is kept, of which the most probable are.
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const Shape& x = op.operand(0)->type().shape;
+          const int64_t width = op.attributes.integer("beam_width", 100);
+          target::Work extend =
+              pass_over({DType::kF32, {x[1], width, x[2]}}, {"Max", "Sub", "Exp", "Log1p", "Add"}, 2);
+          extend.times = x[0];
+          return {extend,
+                  {target::SortWork{.rows = x[1], .columns = width * x[2], .kept = width, .has_values = true},
+                   x[0]}};
         })
         .from_aten({"poptorch::ctc_beam_search"},
                    [](AtenImportCall& call) {

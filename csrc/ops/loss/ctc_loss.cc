@@ -6,6 +6,7 @@
 
 #include "kernels/loss/ctc.h"
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 #include "ops/loss/loss_support.h"
 
 namespace ipu::ops {
@@ -81,11 +82,14 @@ void ctc_gradient_reference(ReferenceCall& call) {
   }
 }
 
-Cost ctc_cost(const ir::Op& op, int first, double passes) {
+// A pass for each time over the states of all samples, which adds the paths that meet, `meetings` times.
+target::Work times_work(const ir::Op& op, int first, int meetings) {
   const ir::Type &x = op.operand(first)->type(), &targets = op.operand(first + 1)->type();
-  const double states = 2.0 * static_cast<double>(targets.shape[1]) + 1.0;
-  return {passes * 12.0 * static_cast<double>(x.shape[0] * x.shape[1]) * states,
-          static_cast<double>(x.bytes()), static_cast<double>(op.result()->type().bytes())};
+  std::vector<std::string_view> functions;
+  for (int i = 0; i < meetings; ++i) functions.insert(functions.end(), {"Max", "Sub", "Exp", "Log1p", "Add"});
+  target::Work work = pass_over({x.dtype, {x.shape[1], 2 * targets.shape[1] + 1}}, std::move(functions), 3);
+  work.times = x.shape[0];
+  return work;
 }
 
 const std::map<int, std::pair<double, double>> kRanges{{1, {1, 3}}, {2, {4, 5}}, {3, {1, 2}}},
@@ -116,7 +120,7 @@ const OpRegistration ctc_loss =
                      {g.upstream(), g.operand(0), g.operand(1), g.operand(2), g.operand(3)}, g.attributes()));
         })
         .reference(ctc_reference)
-        .cost([](const ir::Op& op) { return ctc_cost(op, 0, 1.0); })
+        .work([](const ir::Op& op) { return std::vector{times_work(op, 0, 2)}; })
         .samples({{{f32({5, 2, 4}), i32({2, 2}), i32({2}), i32({2})}, {}, -3, -0.1, kRanges}});
 
 const OpRegistration ctc_loss_gradient =
@@ -135,7 +139,11 @@ const OpRegistration ctc_loss_gradient =
         })
         .gradient_refused("a loss can be differentiated once")
         .reference(ctc_gradient_reference)
-        .cost([](const ir::Op& op) { return ctc_cost(op, 1, 3.0); })
+        // Forwards, backwards, and the shares of the labels.
+        .work([](const ir::Op& op) {
+          return std::vector{times_work(op, 1, 2), times_work(op, 1, 3),
+                             pass_over(op.result()->type(), {"Exp", "Mul"}, 2)};
+        })
         .samples(
             {{{f32({2}), f32({5, 2, 4}), i32({2, 2}), i32({2}), i32({2})}, {}, -3, -0.1, kGradientRanges}});
 

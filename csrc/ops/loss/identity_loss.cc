@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "ops/definition/work.h"
 #include "ops/loss/loss_support.h"
 
 namespace ipu::ops {
@@ -50,6 +51,11 @@ const OpRegistration identity_loss =
           reduce_losses(call, call.operand(0).values, static_cast<double>(call.operand(0).size()));
         })
         .kernels(identity_loss_kernels)
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const ir::Type &x = op.operand(0)->type(), &loss = op.result()->type();
+          if (loss.shape == x.shape) return {};
+          return {reduction_of(x, loss.elements())};
+        })
         .from_aten({"poptorch::identity_loss"}, import_identity_loss)
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
                   {{ir::Type{DType::kF32, {2, 3}}}, {{"reduction", std::string("sum")}}},

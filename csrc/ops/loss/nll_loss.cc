@@ -1,6 +1,7 @@
 // nll_loss and its gradient: minus the log-probability of the target class, mean over targets that are not
 // ignored.
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 #include "ops/loss/class_targets.h"
 
 namespace ipu::ops {
@@ -63,6 +64,11 @@ const OpRegistration nll_loss =
           g.set(0, g.op("nll_loss_gradient", {g.upstream(), g.operand(0), g.operand(1)}, g.attributes()));
         })
         .reference(nll_reference)
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const ir::Type& x = op.operand(0)->type();
+          return {pass_over(x, {"Loss"}),
+                  reduction_of({x.dtype, op.operand(1)->type().shape}, op.result()->type().elements())};
+        })
         .from_aten({"nll_loss", "nll_loss_nd", "nll_loss2d"}, import_nll_loss)
         .from_onnx("NegativeLogLikelihoodLoss", {12}, import_onnx_nll_loss)
         .samples({{{f32({4, 5}), i32({4})}, {}, -3, 0, {{1, {0, 4}}}},
@@ -89,6 +95,7 @@ const OpRegistration nll_loss_gradient =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{class_gradient_type(c)}; })
         .decompose(nll_gradient_parts)
         .reference(nll_gradient_reference)
+        .work([](const ir::Op& op) { return std::vector{pass_over(op.result()->type(), {"Mul"})}; })
         .samples({{{f32({}), f32({4, 5}), i32({4})}, {}, -1, 1, {{2, {0, 4}}}},
                   {{f32({4}), f32({4, 5}), i32({4})},
                    {{"reduction", std::string("none")}, {"ignore_index", int64_t{2}}},

@@ -8,6 +8,7 @@
 
 #include "ops/definition/sample_types.h"
 #include "ops/normalization/norm_support.h"
+#include "ops/normalization/norm_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -135,6 +136,21 @@ std::vector<ir::Value*> norm_gradient(Composer& c, bool by_sample) {
     }
   }
   return results;
+}
+
+// Means and variances are also added to those of the operands.
+std::vector<target::Work> collecting_norm_work(const ir::Op& op) {
+  std::vector<target::Work> work = norm_work(op);
+  for (const int i : {kRunningMean, kRunningVariance})
+    if (i < op.operand_count() && op.operand(i) != nullptr)
+      work.push_back(pass_over(op.operand(i)->type(), {"Mul", "Add"}, 2));
+  return work;
+}
+
+// A factor and a term for each channel, then a pass with both.
+std::vector<target::Work> inference_work(const ir::Op& op) {
+  return {pass_over(op.operand(1)->type(), {"Add", "Rsqrt", "Mul", "Mul", "Sub"}, 4),
+          pass_over(op.result()->type(), {"Mul", "Add"}, 2)};
 }
 
 // One multiply and one add per element.
@@ -269,8 +285,10 @@ OpDefBuilder norm(std::string name, bool by_sample, std::string doc) {
       .result("next_var")
       .infer([by_sample](const InferContext& c) { return norm_types(c, by_sample); })
       .compound([by_sample](Composer& c) { return norm_parts(c, by_sample); })
+      .work(collecting_norm_work)
       .gradient_by_decomposition({"mean", "variance"},
                                  [by_sample](Composer& c) { return norm_gradient(c, by_sample); })
+      .gradient_work(norm_gradient_work(kMean))
       .samples({{{f32({4, 3, 2}), f32({3}), f32({3}), f32({3}), f32({3})}, {{"momentum", 0.25}}},
                 {{f32({2, 3, 2, 2}), f32({3}), f32({3})}, {{"eps", 0.1}, {"unbiased", false}}},
                 {{f32({3, 2, 4}), std::nullopt, std::nullopt, f32({2}), f32({2})}, {}},
@@ -314,6 +332,7 @@ const OpRegistration batch_norm_inference =
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
         })
         .compound(inference_parts)
+        .work(inference_work)
         .gradient_by_decomposition()
         .samples({{{f32({4, 3, 2}), f32({3}), f32({3}), f32({3}), f32({3})}, {}, -1, 1, {{2, {0.5, 1.5}}}},
                   {{f32({4, 3}), f32({3}), f32({3})}, {{"eps", 0.1}}, -1, 1, {{2, {0.5, 1.5}}}},

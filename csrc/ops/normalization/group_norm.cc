@@ -5,6 +5,7 @@
 
 #include "ops/definition/sample_types.h"
 #include "ops/normalization/norm_support.h"
+#include "ops/normalization/norm_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -85,7 +86,9 @@ const OpRegistration group_norm =
         .batch(sample_batch)
         .infer(group_norm_types)
         .compound(group_norm_parts)
+        .work(norm_work)
         .gradient_by_decomposition({"mean", "rstd"})
+        .gradient_work(norm_gradient_work(3))
         .from_aten({"group_norm"}, import_group_norm)
         .from_onnx("GroupNormalization", {21}, import_onnx_group_norm)
         .samples({{{f32({2, 4, 3}), f32({4}), f32({4})}, {{"groups", int64_t{2}}}},

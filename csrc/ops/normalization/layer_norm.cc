@@ -5,6 +5,7 @@
 
 #include "ops/definition/sample_types.h"
 #include "ops/normalization/norm_support.h"
+#include "ops/normalization/norm_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -45,6 +46,14 @@ std::vector<ir::Value*> rms_norm_parts(Composer& c) {
   ir::Value* y = c.mul(x, rrms);
   if (c.has(1)) y = c.mul(y, weight_of(c, 1, c.operand(1)->type().shape));
   return {c.cast(y, c.operand(0)->type().dtype), rrms};
+}
+
+// No mean is taken away.
+std::vector<target::Work> rms_norm_work(const ir::Op& op) {
+  const ir::Type& x = op.operand(0)->type();
+  target::Work pass = pass_over(x, {"Mul"}, 2);
+  pass.times = 2;
+  return {reduction_of(x, op.result(1)->type().elements()), pass};
 }
 
 int64_t axis_of_call(AtenImportCall& call) {
@@ -102,7 +111,9 @@ const OpRegistration layer_norm =
         })
         .compound(layer_norm_parts)
         .kernel("layer_norm")
+        .work(norm_work)
         .gradient_by_decomposition({"mean", "rstd"})
+        .gradient_work(norm_gradient_work(3))
         .gradient_kernel("layer_norm_gradient")
         .from_aten({"layer_norm", "native_layer_norm"}, import_layer_norm)
         .from_onnx("LayerNormalization", {17}, import_onnx_layer_norm)
@@ -128,7 +139,9 @@ const OpRegistration rms_norm =
           return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}, statistic};
         })
         .compound(rms_norm_parts)
+        .work(rms_norm_work)
         .gradient_by_decomposition({"rrms"})
+        .gradient_work(norm_gradient_work(2))
         .from_aten({"rms_norm"}, import_rms_norm)
         .samples({{{f32({2, 5}), f32({5})}, {{"axis", int64_t{1}}}},
                   {{f32({2, 3, 4}), std::nullopt}, {{"axis", int64_t{1}}, {"eps", 0.1}}},

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -80,6 +81,10 @@ OpDefBuilder arg_op(std::string name, std::string doc) {
       .attribute("keep_dims", false)
       .result("index")
       .infer(arg_type)
+      // Of values and of their numbers.
+      .work([](const ir::Op& op) {
+        return std::vector{reduction_of(op.operand(0)->type(), op.result()->type().elements(), 2)};
+      })
       .gradient_zero()
       .from_aten({name}, [name](AtenImportCall& call) { import_arg(call, name); })
       .samples({{{ir::Type{DType::kF32, {3, 4}}}, {{"dim", int64_t{1}}}},

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 #include "ops/normalization/norm_support.h"
 
 namespace ipu::ops {
@@ -33,6 +34,9 @@ const OpRegistration channel_moments =
           return std::vector<ir::Value*>{s.mean, s.variance};
         })
         .kernel("channel_moments")
+        .work([](const ir::Op& op) {
+          return std::vector{reduction_of(op.operand(0)->type(), op.result()->type().elements(), 2)};
+        })
         .layouts({{LayoutWish::kAsItComes}, {}})
         .gradient_by_decomposition()
         .samples({{{f32({4, 3, 2})}, {}},
@@ -74,6 +78,11 @@ const OpRegistration channel_gradient_sums =
                                          c.reduce("reduce_sum", c.mul(dy, normalized), dims, true)};
         })
         .kernel("channel_gradient_sums")
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const ir::Type& dy = op.operand(0)->type();
+          return {pass_over(dy, {"Sub", "Mul", "Mul"}, 2),
+                  reduction_of(dy, op.result()->type().elements(), 2)};
+        })
         .layouts({{LayoutWish::kAsItComes, LayoutWish::kAsItComes}, {}})
         .gradient_by_decomposition()
         .samples({{{f32({4, 3, 2}), f32({4, 3, 2}), f32({1, 3, 1}), f32({1, 3, 1})}, {}},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -110,10 +111,11 @@ OpDefBuilder reduction(std::string name, DTypeSet dtypes, std::string doc) {
       .result("y")
       .infer(reduce_type)
       .batch(reduction_batch)
-      .cost([](const ir::Op& op) {
-        const ir::Type &x = op.operand(0)->type(), &y = op.result()->type();
-        return Cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()),
-                    static_cast<double>(y.bytes())};
+      .work([](const ir::Op& op) -> std::vector<target::Work> {
+        const ir::Type& x = op.operand(0)->type();
+        const target::Work reduction = reduction_of(x, op.result()->type().elements());
+        if (x.dtype == DType::kBool) return {pass_over(x, {"AnyOrAll"}), reduction};
+        return {reduction};
       });
   const DType dtype = (dtypes & kAnyFloat) != 0 ? DType::kF32 : DType::kBool;
   builder.samples({{{ir::Type{dtype, {3, 4}}}, {{"dims", Shape{0, 1}}}},

@@ -1,6 +1,7 @@
 // square_sum: the squared 2-norm of a tensor. One op, so that norms of weights and gradients read them once,
 // in whatever layout they are kept.
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -23,10 +24,7 @@ const OpRegistration square_sum =
           for (const double v : call.operand(0).values) sum += v * v;
           call.result().values[0] = sum;
         })
-        .cost([](const ir::Op& op) {
-          const ir::Type& x = op.operand(0)->type();
-          return Cost{2.0 * static_cast<double>(x.elements()), static_cast<double>(x.bytes()), 4.0};
-        })
+        .work([](const ir::Op& op) { return std::vector{reduction_of(op.operand(0)->type(), 1)}; })
         .samples({{{ir::Type{DType::kF32, {3, 4}}}, {}},
                   {{ir::Type{DType::kF16, {5}}}, {}},
                   {{ir::Type{DType::kF32, {}}}, {}},

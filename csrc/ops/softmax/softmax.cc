@@ -5,6 +5,7 @@
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/softmax/softmax_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -73,10 +74,9 @@ void import_onnx_softmax(NodeImportCall& call, std::string_view kind) {
   call.set_result(0, reshaped(call, y, shape));
 }
 
-Cost line_cost(const ir::Op& op, double flops_per_element) {
-  const ir::Type& type = op.result()->type();
-  return {flops_per_element * static_cast<double>(type.elements()),
-          static_cast<double>(type.bytes()) * op.operand_count(), static_cast<double>(type.bytes())};
+int64_t lines_of(const ir::Op& op) {
+  const Split3 s = split_at(op.result()->type().shape, op.attributes.integer("dim"));
+  return s.outer * s.inner;
 }
 
 OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc, std::vector<std::string> overloads,
@@ -95,7 +95,7 @@ OpDefBuilder softmax_op(std::string name, bool logarithm, std::string doc, std::
               g.op(name + "_gradient", {g.result(), g.upstream()}, {{"dim", g.attributes().integer("dim")}}));
       })
       .reference([logarithm](ReferenceCall& call) { softmax_reference(call, logarithm); })
-      .cost([](const ir::Op& op) { return line_cost(op, 12.0); })
+      .work([](const ir::Op& op) { return softmax_work(op.result()->type(), lines_of(op)); })
       .batch(batch_beside("dim"))
       .from_aten(std::move(overloads), [name](AtenImportCall& call) { import_softmax(call, name); })
       .from_onnx(std::move(onnx), {6}, [name](NodeImportCall& call) { import_onnx_softmax(call, name); })
@@ -119,7 +119,7 @@ OpDefBuilder gradient_op(std::string name, bool logarithm, std::string doc) {
         return std::vector<ir::Type>{{c.operand(0).dtype, c.operand(0).shape}};
       })
       .reference([logarithm](ReferenceCall& call) { gradient_reference(call, logarithm); })
-      .cost([](const ir::Op& op) { return line_cost(op, 4.0); })
+      .work([](const ir::Op& op) { return softmax_gradient_work(op.result()->type(), lines_of(op)); })
       .samples({{{f32({2, 5}), f32({2, 5})}, {{"dim", int64_t{1}}}},
                 {{f32({2, 3, 2}), f32({2, 3, 2})}, {{"dim", int64_t{1}}}}});
   return builder;
