@@ -7,6 +7,7 @@
 
 #include "ops/definition/family.h"
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -54,6 +55,7 @@ const OpRegistration to_float8 =
         .gradient_refused("values between two 8-bit floats do not change the result")
         .reference(scaled)
         .kernel("to_float8")
+        .work(one_pass({"cast"}))
         .samples({{{of(DType::kF32, {2, 9}), of(DType::kI32, {})},
                    {{"dtype", DType::kF8_143}},
                    -9,
@@ -77,6 +79,7 @@ const OpRegistration from_float8 =
         .gradient_refused("8-bit floats have no gradients")
         .reference(scaled)
         .kernel("from_float8")
+        .work(one_pass({"cast"}))
         .samples({{{of(DType::kF8_143, {2, 9}), of(DType::kI32, {})},
                    {{"dtype", DType::kF32}},
                    -9,

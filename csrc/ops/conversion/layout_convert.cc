@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 #include "support/error.h"
 
 namespace ipu::ops {
@@ -44,6 +45,7 @@ const OpRegistration layout_convert =
         .gradient_refused("layouts are chosen after differentiation")
         .reference([](ReferenceCall& call) { call.result().values = call.operand(0).values; })
         .kernels(kernels)
+        .work(no_work())  // of the host that emulates
         .samples({{{ir::Type{DType::kF32, {2, 3, 4, 5}}}, {{"layout", std::string("acdb")}}, -1, 1, {}}});
 
 }  // namespace

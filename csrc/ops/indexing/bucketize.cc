@@ -1,5 +1,6 @@
 // bucketize: the place of a value among boundaries.
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -49,6 +50,12 @@ const OpRegistration bucketize =
         })
         .gradient_zero()
         .reference(bucketize_reference)
+        .work([](const ir::Op& op) {
+          std::vector<std::string_view> functions;
+          for (int64_t left = op.operand(1)->type().elements(); left > 0; left /= 2)
+            functions.insert(functions.end(), {"Lt", "select"});
+          return std::vector{pass_of(op, std::move(functions))};
+        })
         .from_aten({"bucketize.Tensor"}, import_bucketize)
         .samples({{{of(DType::kF32, {2, 3}), of(DType::kF32, {4})}, {}},
                   {{of(DType::kI32, {5}), of(DType::kI32, {7})}, {{"right", true}}, -4, 4}});

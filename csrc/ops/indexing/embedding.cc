@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -56,6 +57,10 @@ const OpRegistration embedding =
                          {"padding_idx", g.attributes().integer("padding_idx")}}));
         })
         .reference(embedding_reference)
+        .work([](const ir::Op& op) {
+          const ir::Type& weight = op.operand(0)->type();
+          return std::vector{gather_from(weight, op.operand(1)->type().elements(), weight.shape[1])};
+        })
         .batch([](BatchPart& part) -> std::optional<int64_t> {
           if (!part.is_only_cut(1)) return std::nullopt;
           return part.axis(1);
@@ -95,6 +100,11 @@ const OpRegistration embedding_gradient =
           g.set(0, g.where(g.reshape(counts, column), rows, g.scalar_like(rows, 0.0)));
         })
         .reference(embedding_gradient_reference)
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const ir::Type& weight = op.result()->type();
+          return {pass_over(weight, {""}),  // zeros
+                  gather_from(weight, op.operand(1)->type().elements(), weight.shape[1], true)};
+        })
         .samples({{{f32({2, 4, 3}), i32({2, 4})}, {{"rows", int64_t{5}}}, -1, 1, {{1, {0, 4}}}},
                   {{f32({6, 3}), i32({6})},
                    {{"rows", int64_t{5}}, {"padding_idx", int64_t{2}}},

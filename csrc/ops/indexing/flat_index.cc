@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -53,6 +54,11 @@ const OpRegistration flat_index =
         })
         .gradient_zero()
         .reference(flat_index_reference)
+        .work([](const ir::Op& op) {
+          std::vector<std::string_view> functions;
+          for (int i = 0; i < op.operand_count(); ++i) functions.insert(functions.end(), {"Mul", "Add"});
+          return std::vector{pass_of(op, std::move(functions))};
+        })
         .samples(
             {{{i32({5})}, {{"sizes", Shape{4}}}, -4, 3},
              {{i32({2, 3}), i32({2, 3})}, {{"sizes", Shape{3, 4}}}, -1, 1, {{0, {-3, 2}}, {1, {-4, 3}}}}});

@@ -101,6 +101,9 @@ const OpRegistration gather =
                               call.result().values[linear] = call.operand(0).values[element];
                             });
         })
+        .work([](const ir::Op& op) {
+          return std::vector{gather_from(op.operand(0)->type(), op.operand(1)->type().elements(), 1)};
+        })
         .from_aten({"gather"}, import_gather)
         .from_aten({"take_along_dim"}, import_take_along_dim)
         .samples({{{f32({3, 4}), i32({3, 2})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}},
@@ -139,6 +142,7 @@ const OpRegistration scatter_add =
                               call.result().values[element] += call.operand(2).values[linear];
                             });
         })
+        .work(scattered_elements)
         .from_aten({"scatter_add"}, import_scatter_add)
         .samples({{{f32({3, 4}), i32({3, 2}), f32({3, 2})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}},
                   {{f32({4, 3}), i32({6, 2}), f32({6, 2})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}}});

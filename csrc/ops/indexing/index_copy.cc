@@ -75,6 +75,7 @@ const OpRegistration index_copy =
         .infer(index_copy_type)
         .gradient(index_copy_gradient)
         .reference(index_copy_reference)
+        .work(updated_slices)
         .samples({{{f32({4, 3}), i32({6}), f32({6, 3})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}},
                   {{f32({2, 4, 3}), i32({1}), f32({2, 1, 3})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}},
                   {{i32({5}), i32({1}), i32({1})}, {{"dim", int64_t{0}}}, -9, 9, {{1, {0, 4}}}}});

@@ -95,6 +95,11 @@ const OpRegistration index_select =
                               call.result().values[slice] = call.operand(0).values[element];
                             });
         })
+        .work([](const ir::Op& op) {
+          const int64_t rows = op.operand(1)->type().elements();
+          const int64_t row = op.result()->type().elements() / std::max<int64_t>(rows, 1);
+          return std::vector{gather_from(op.operand(0)->type(), rows, row)};
+        })
         .from_aten({"index_select"}, import_index_select)
         .from_aten({"take"}, import_take)
         .from_aten({"index.Tensor"}, import_index)
@@ -139,6 +144,7 @@ const OpRegistration index_add =
                               call.result().values[element] += call.operand(2).values[slice];
                             });
         })
+        .work(updated_slices)
         .from_aten({"index_add"}, import_index_add)
         .samples({{{f32({4, 3}), i32({6}), f32({6, 3})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}},
                   {{f32({2, 4, 3}), i32({2}), f32({2, 2, 3})}, {{"dim", int64_t{1}}}, -1, 1, {{1, {0, 3}}}}});

@@ -26,6 +26,16 @@ void require_gatherable(const InferContext& context, const Shape& x, const Shape
   }
 }
 
+std::vector<target::Work> scattered_elements(const ir::Op& op) {
+  return {gather_from(op.operand(0)->type(), op.operand(2)->type().elements(), 1, true)};
+}
+
+std::vector<target::Work> updated_slices(const ir::Op& op) {
+  const int64_t rows = op.operand(1)->type().elements();
+  const int64_t row = op.operand(2)->type().elements() / std::max<int64_t>(rows, 1);
+  return {gather_from(op.operand(0)->type(), rows, row, true)};
+}
+
 std::optional<MergedIndex> merge_indices(ImportCall& call, ir::Value* x,
                                          const std::vector<ir::Value*>& indices) {
   MergedIndex m{};

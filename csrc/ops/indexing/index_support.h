@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 
@@ -13,6 +14,10 @@ int64_t checked_index(const ReferenceTensor& index, int64_t i, int64_t extent, s
 
 // `index` must have the rank of x and may not be larger outside dimension `dim`.
 void require_gatherable(const InferContext& context, const Shape& x, const Shape& index, int64_t dim);
+
+// Of ops that put src (operand 2) into x at the numbers of index (operand 1): elements, or slices along a dimension.
+std::vector<target::Work> scattered_elements(const ir::Op& op);
+std::vector<target::Work> updated_slices(const ir::Op& op);
 
 // An i32 index whose negative values count from the end, checked on the device (op flat_index).
 ir::Value* index_from_front(ImportCall& call, ir::Value* index, int64_t extent);

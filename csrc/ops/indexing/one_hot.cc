@@ -1,6 +1,7 @@
 // one_hot: class numbers as rows of zeros with a single one.
 #include <fmt/core.h>
 
+#include "ops/definition/work.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -33,6 +34,9 @@ const OpRegistration one_hot =
           for (int64_t i = 0; i < call.operand(0).size(); ++i) {
             call.result().values[i * classes + checked_index(call.operand(0), i, classes, "one_hot")] = 1.0;
           }
+        })
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          return {pass_over(op.result()->type(), {""}), pass_over(op.operand(0)->type(), {"OneHot"})};
         })
         .from_aten({"one_hot"}, import_one_hot)
         .samples(

@@ -118,6 +118,7 @@ const OpRegistration scatter =
         })
         .gradient([](GradientBuilder& g) { ScatterGradient(g).set(); })
         .reference(scatter_reference)
+        .work(scattered_elements)
         .samples({{{f32({4, 3}), i32({1, 3}), f32({1, 3})}, {{"dim", int64_t{0}}}, -1, 1, {{1, {0, 3}}}},
                   {{f32({3, 4}), i32({3, 5}), f32({3, 5})},
                    {{"dim", int64_t{1}}, {"mode", std::string("multiply")}},

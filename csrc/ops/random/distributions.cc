@@ -23,13 +23,6 @@ std::vector<ir::Type> infer_floats(const InferContext& c) {
   return {{dtype, shape_attribute(c)}};
 }
 
-Cost per_element(const ir::Op& op, double flops) {
-  const ir::Type& y = op.result()->type();
-  return {.flops = flops * static_cast<double>(y.elements()),
-          .bytes_in = 8,
-          .bytes_out = static_cast<double>(y.bytes())};
-}
-
 template <typename Fill>
 void floats_reference(ReferenceCall& call, Fill fill) {
   ReferenceTensor& y = call.result();
@@ -62,7 +55,7 @@ const OpRegistration random_bits =
                                         bits.data());
           std::copy(bits.begin(), bits.end(), y.values.begin());
         })
-        .cost([](const ir::Op& op) { return per_element(op, 12); })
+        .work(random_work(target::Distribution::kUniform))
         .samples(
             {{{ir::Type{DType::kU32, {2}}}, {{"shape", Shape{3, 5}}}, 0, 1e9},
              {{ir::Type{DType::kU32, {2}}}, {{"shape", Shape{1029}}, {"stream_id", int64_t{7}}}, 0, 4e9}});
@@ -90,7 +83,7 @@ const OpRegistration random_uniform =
                                            call.result().type.dtype == DType::kF16 ? 11 : 24, values.data());
           });
         })
-        .cost([](const ir::Op& op) { return per_element(op, 15); })
+        .work(random_work(target::Distribution::kUniform))
         .from_aten({"rand", "rand_like", "rand.generator", "rand_like.generator"},
                    [](AtenImportCall& call) {
                      refuse_generator(call);
@@ -133,7 +126,7 @@ const OpRegistration random_normal =
                                           static_cast<float>(call.attributes.real("std")), values.data());
           });
         })
-        .cost([](const ir::Op& op) { return per_element(op, 40); })
+        .work(random_work(target::Distribution::kNormal))
         .samples({{{ir::Type{DType::kU32, {2}}}, {{"shape", Shape{3, 5}}}, 0, 1e9},
                   {{ir::Type{DType::kU32, {2}}},
                    {{"shape", Shape{600}}, {"mean", 1.0}, {"std", 0.5}, {"stream_id", int64_t{1}}},
@@ -162,7 +155,12 @@ const OpRegistration random_permutation =
                                       order.data());
           std::copy(order.begin(), order.end(), call.result().values.begin());
         })
-        .cost([](const ir::Op& op) { return per_element(op, 20); })
+        // The machine sorts the numbers by random keys.
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const int64_t size = op.result()->type().elements();
+          return {{target::RandomWork{.elements = size}},
+                  {target::SortWork{.columns = size, .kept = size, .has_values = true}}};
+        })
         .from_aten({"randperm", "randperm.generator"},
                    [](AtenImportCall& call) {
                      refuse_generator(call);
@@ -194,6 +192,7 @@ const OpRegistration random_seed =
                           static_cast<int32_t>(call.operand(1).values[0]));
           call.result().values = {static_cast<double>(derived[0]), static_cast<double>(derived[1])};
         })
+        .work(one_pass({"Mul", "Xor"}))
         .samples({{{ir::Type{DType::kU32, {2}}, ir::Type{DType::kI32, {}}}, {}, 0, 1e9}});
 
 }  // namespace

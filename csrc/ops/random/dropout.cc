@@ -106,12 +106,7 @@ const OpRegistration dropout =
           for (size_t i = 0; i < bits.size(); ++i)
             y.values[i] = x.values[i] * (bits[i] <= kernels::last_kept(p) ? kernels::keep_scale(p) : 0.0f);
         })
-        .cost([](const ir::Op& op) {
-          const ir::Type& y = op.result()->type();
-          const auto bytes = static_cast<double>(y.bytes());
-          return Cost{
-              .flops = 14 * static_cast<double>(y.elements()), .bytes_in = bytes + 8, .bytes_out = bytes};
-        })
+        .work(random_work(target::Distribution::kDropout))
         .from_aten({"dropout"}, import_dropout)
         .from_aten({"native_dropout"}, import_native_dropout)
         .from_aten({"feature_dropout"}, import_feature_dropout)

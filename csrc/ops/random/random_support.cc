@@ -18,6 +18,16 @@ kernels::RandomStream stream_of(const ReferenceCall& call, int operand) {
   return stream;
 }
 
+WorkRule random_work(target::Distribution distribution) {
+  return [distribution](const ir::Op& op) {
+    const ir::Type& type = op.result()->type();
+    return std::vector<target::Work>{
+        {target::RandomWork{.elements = type.elements(),
+                            .element_bytes = static_cast<int64_t>(size_in_bytes(type.dtype)),
+                            .distribution = distribution}}};
+  };
+}
+
 void refuse_generator(AtenImportCall& call) {
   if (call.has("generator"))
     throw worded(

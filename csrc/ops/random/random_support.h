@@ -6,6 +6,7 @@
 
 #include "kernels/random/random_fill.h"
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 
@@ -13,6 +14,9 @@ namespace ipu::ops {
 void require_seed(const InferContext& context, int operand);
 // Seed operand and stream of a reference call.
 kernels::RandomStream stream_of(const ReferenceCall& call, int operand);
+
+// As many numbers of a distribution as the result has elements.
+WorkRule random_work(target::Distribution distribution);
 
 // Importers: one op that draws from the graph's seed with a stream of its own. `generator` must be absent.
 void refuse_generator(AtenImportCall& call);

@@ -1,5 +1,6 @@
 // flip: dimensions read backwards.
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -42,6 +43,11 @@ const OpRegistration flip =
           read_strided(call, offset, strides);
         })
         .view(flip_rule())
+        .work([](const ir::Op& op) {
+          const ir::Type& x = op.operand(0)->type();
+          const std::vector<int64_t>& dims = op.attributes.integers("dims");
+          return std::vector{rearrangement_of(x, dims.empty() ? 1 : split_at(x.shape, dims.back()).inner)};
+        })
         .from_aten({"flip"},
                    [](AtenImportCall& call) {
                      ir::Value* x = call.tensor("self");

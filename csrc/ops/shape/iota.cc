@@ -3,6 +3,7 @@
 
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -99,6 +100,7 @@ const OpRegistration iota =
         })
         .gradient_zero()
         .reference(iota_reference)
+        .work(no_work())  // a constant
         .from_aten({"zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty",
                     "empty_strided", "new_empty_strided"},
                    [](AtenImportCall& call) { import_splat(call, 0.0); })

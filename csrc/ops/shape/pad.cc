@@ -6,6 +6,7 @@
 
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -199,6 +200,7 @@ const OpRegistration pad =
                          {"steps", Shape(shape.size(), 1)}}));
         })
         .reference(pad_reference)
+        .work(one_pass({""}))
         .from_onnx("Pad", {2}, import_onnx_pad)
         .from_aten({"constant_pad_nd"}, [](AtenImportCall& call) { import_constant_pad(call, "value"); })
         .from_aten({"pad"}, import_pad)

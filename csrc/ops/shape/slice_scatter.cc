@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -76,6 +77,7 @@ const OpRegistration slice_scatter =
         .infer([](const InferContext& c) { return std::vector<ir::Type>{slice_scatter_type(c)}; })
         .gradient(slice_scatter_gradient)
         .reference(slice_scatter_reference)
+        .work([](const ir::Op& op) { return std::vector{pass_over(op.operand(1)->type(), {""})}; })
         .from_aten(
             {"slice_scatter"},
             [](AtenImportCall& call) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -47,6 +48,22 @@ ir::ViewRule transpose_view() {
     return std::optional(result);
   };
   return rule;
+}
+
+// Dimensions of one element aside, those at the end that stay last keep their elements together. Where there are none, the elements move
+// in blocks of the vectors that both last dimensions are made of.
+std::vector<target::Work> transpose_work(const ir::Op& op) {
+  const ir::Type& x = op.operand(0)->type();
+  std::vector<int64_t> from, to;
+  for (size_t d = 0; d < x.shape.size(); ++d)
+    if (x.shape[d] != 1) from.push_back(static_cast<int64_t>(d));
+  for (const int64_t d : op.attributes.integers("perm"))
+    if (x.shape[d] != 1) to.push_back(d);
+  if (from == to) return {};
+  int64_t together = 1;
+  for (; from.back() == to.back(); from.pop_back(), to.pop_back()) together *= x.shape[from.back()];
+  if (together == 1) together = std::gcd(x.shape[from.back()], x.shape[to.back()]);
+  return {rearrangement_of(x, together)};
 }
 
 void import_permutation(AtenImportCall& call, std::vector<int64_t> perm) {
@@ -110,6 +127,7 @@ const OpRegistration transpose =
                        transpose_strides(call.operand(0).type.shape, call.attributes.integers("perm")));
         })
         .view(transpose_view())
+        .work(transpose_work)
         .batch([](BatchPart& part) -> std::optional<int64_t> {
           const std::vector<int64_t>& perm = part.attributes.integers("perm");
           return std::find(perm.begin(), perm.end(), part.axis(0)) - perm.begin();
