@@ -139,6 +139,7 @@ tf::CompileSettings settings_of(const py::dict& data) {
   s.convolution_partials = text("convolution_partials", "float");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));
   s.compile.any_ipu_count = flag("any_ipu_count", false);
+  s.compile.is_dry = flag("dry", false);
   if (d.has("loss_scaling")) s.step.loss_scaling = loss_scaling_of(part("loss_scaling"));
   s.step.half_products = s.product_partials == "half";
   s.step.half_convolutions = s.convolution_partials == "half";

@@ -119,6 +119,7 @@ void define_observation(py::class_<tf::Executor>& executor) {
                              })
       .def_property_readonly("compile_seconds",
                              [](const tf::Executor& e) { return e.session().executable().compile_seconds; })
+      .def_property_readonly("is_dry", [](const tf::Executor& e) { return e.session().executable().is_dry; })
       .def_property_readonly("from_cache",
                              [](const tf::Executor& e) { return e.session().executable().from_cache; })
       .def(

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <set>
@@ -86,7 +87,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   refuse_what_has_no_code(module);
   const auto begin = std::chrono::steady_clock::now();
   const auto& pipelines = passes::named_pipelines();
-  auto pipeline = pipelines.find(options.pipeline);
+  const auto pipeline = pipelines.find(options.pipeline);
   if (pipeline == pipelines.end()) {
     std::string known;
     for (const auto& [name, steps] : pipelines) known += (known.empty() ? "" : ", ") + name;
@@ -100,12 +101,23 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   context.system = &system;
   context.host = options.host;
   context.forks = &forks;
-  result.statistics = passes::run_pipeline(module, pipeline->second, context, verify);
+  const auto begin_of_host = std::ranges::find(pipeline->second, "fork machine");
+  const auto end =
+      options.is_dry && begin_of_host != pipeline->second.end() ? begin_of_host + 1 : pipeline->second.end();
+  result.statistics = passes::run_pipeline(module, {pipeline->second.begin(), end}, context, verify);
   if (auto fork = forks.find("machine"); fork != forks.end())
     result.machine_form = std::make_shared<const MachineForm>(std::move(fork->second), system, verify);
   result.ipu_version = system.ipu_version;
   result.ipus_per_replica = count_ipus(module);
   result.ipus_reserved = reserve(result.ipus_per_replica, options);
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  result.is_dry = options.is_dry;
+  if (options.is_dry) {
+    result.compile_seconds = seconds();
+    return result;
+  }
 
   lowering::LowerOptions lower_options;
   lower_options.replicas = options.replicas;
@@ -124,7 +136,7 @@ Executable compile(ir::Module& module, const target::System& system, const Compi
   result.statistics.counts["remote bytes stored"] = moved.remote_stored;
   result.statistics.counts["bytes gathered from shards"] = moved.gathered;
   result.ir_text = print_for_reading(module);
-  result.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.compile_seconds = seconds();
   if (log_enabled(LogLevel::kInfo))
     log(LogLevel::kInfo,
         fmt::format("compiled in {:f} s: {} instructions, {} IPU(s) a replica, {} bytes of arenas",

@@ -21,13 +21,14 @@ struct CompileOptions {
   bool auto_round_num_ipus = false;    // else Error(kIpuCountNotPowerOfTwo)
   bool any_ipu_count = false;          // models and offline targets: no rounding
   int most_ipus = 64;                  // of this process
+  bool is_dry = false;                 // up to the machine form: no passes of the host, no program
   passes::Verify verify = passes::Verify::kEnds;                     // where IPU_VERIFY does not say
   passes::HostLimits host = passes::HostLimits::from_environment();  // of this computer; Error(kEnvironment)
 };
 
 struct Executable {
   std::shared_ptr<const program::Program> program;
-  std::string ir_text;  // as this host runs it: after all passes
+  std::string ir_text;  // as this host runs it: after all passes; "" of a dry run
   std::shared_ptr<const MachineForm>
       machine_form;  // as the machine runs it; nullptr where there is no program
   passes::Statistics statistics;
@@ -36,6 +37,7 @@ struct Executable {
   double compile_seconds = 0.0;
   int ipu_version = 0;  // of the machine it was compiled for; 0: no matter, it uses none
   bool from_cache = false;
+  bool is_dry = false;  // there is a machine form and nothing to run
 
   // Throws Error(kFileVersion) if the executable was loaded from a file without it.
   const MachineForm& machine() const;

@@ -99,6 +99,7 @@ void Session::configure(const RunSettings& settings) {
 }
 
 void Session::attach() {
+  IPU_CHECK(!executable_.is_dry, "a dry run has no program for a device");
   if (!program_) return;
   OwnedLock::Hold device(device_);
   if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
@@ -126,7 +127,7 @@ bool Session::accept_calls(bool accept) {
 
 bool Session::accepts_calls() {
   OwnedLock::Hold device(device_);
-  return !program_ || accepts_calls_;
+  return has_no_use_of_device() || accepts_calls_;
 }
 
 bool Session::is_lost() {

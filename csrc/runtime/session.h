@@ -49,7 +49,8 @@ struct ServedStreams {
 
 class Session {
  public:
-  // A program of nullptr needs no device: all results are known, and a run only counts.
+  // A program of nullptr needs no device: all results are known, and a run only counts. A dry run has none either,
+  // and gets no device.
   Session(executable::Executable executable, ServedStreams served, optimizers::Spec optimizer);
   ~Session();
   Session(const Session&) = delete;
@@ -79,7 +80,7 @@ class Session {
   // current one has ended. true: does not wait, and throws nothing. Returns what held before.
   bool accept_calls(bool accept);
   bool accepts_calls();
-  bool is_attached() const { return attached_.load(std::memory_order_acquire) || !program_; }
+  bool is_attached() const { return attached_.load(std::memory_order_acquire) || has_no_use_of_device(); }
   int first_ipu() const { return first_ipu_.load(std::memory_order_relaxed); }  // -1 while detached
   // A fault took the device away: reading from it throws; detach() gives the IPUs back.
   bool is_lost();
@@ -106,7 +107,7 @@ class Session {
     }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
-    bool is_accepted() const { return !session_.program_ || session_.accepts_calls_; }
+    bool is_accepted() const { return session_.has_no_use_of_device() || session_.accepts_calls_; }
     // `elements` elements in host dtype, one behind the other, for this call. What is owned the run may write
     // before it gives the element.
     void bind(int stream, std::byte* data, int64_t elements,
@@ -177,6 +178,7 @@ class Session {
   std::vector<emulator::TraceEvent> take_trace();
 
  private:
+  bool has_no_use_of_device() const { return !program_ && !executable_.is_dry; }
   static uint64_t first_version();
   void load();
   void unload();

@@ -269,7 +269,7 @@ static void make_folder(const std::string& directory) {
 
 Executable compile_cached(ir::Module& module, const target::System& system, const CompileOptions& options,
                           const CacheOptions& cache) {
-  if (cache.directory.empty()) return compile(module, system, options);
+  if (cache.directory.empty() || options.is_dry) return compile(module, system, options);
   const auto begin = std::chrono::steady_clock::now();
   make_folder(cache.directory);
   CacheKey key = cache_key(module, system, options, cache.version);

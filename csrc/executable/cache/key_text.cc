@@ -21,7 +21,8 @@ IPU_FIELDS(passes::HostLimits, field("recomputation", &T::recomputation), field(
 IPU_FIELDS(executable::CompileOptions, field("pipeline", &T::pipeline), field("replicas", &T::replicas),
            field("processes", &T::processes), field("input_groups", &T::input_groups),
            field("auto_round_num_ipus", &T::auto_round_num_ipus), field("any_ipu_count", &T::any_ipu_count),
-           field("most_ipus", &T::most_ipus), field("verify", &T::verify), field("host", &T::host));
+           field("most_ipus", &T::most_ipus), field("is_dry", &T::is_dry), field("verify", &T::verify),
+           field("host", &T::host));
 IPU_FIELDS(target::System, field("name", &T::name), field("ipu_version", &T::ipu_version),
            field("num_ipus", &T::num_ipus), field("tiles_per_ipu", &T::tiles_per_ipu),
            field("bytes_per_tile", &T::bytes_per_tile), field("clock_hz", &T::clock_hz),

@@ -11,6 +11,10 @@
 namespace ipu::frontends::torch_frontend {
 namespace {
 
+bool is_same_view(const at::TensorBase& a, const at::TensorBase& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
 // Bytes from the first element's to behind the last one's.
 std::pair<const char*, const char*> range_of(const at::TensorBase& t) {
   const char* data = reinterpret_cast<const char*>(host_data(t));
@@ -41,12 +45,14 @@ bool have_common_elements(const at::TensorBase& a, const at::TensorBase& b) {
 
 Sharing sharing_of(const at::TensorBase& a, const at::TensorBase& b) {
   if (a.numel() == 0 || b.numel() == 0) return Sharing::kNone;
+  if (a.is_meta() || b.is_meta()) {  // without addresses: what shares a storage
+    if (!a.storage().is_alias_of(b.storage())) return Sharing::kNone;
+    return is_same_view(a, b) && a.storage_offset() == b.storage_offset() ? Sharing::kWhole : Sharing::kPart;
+  }
   const auto [a_begin, a_end] = range_of(a);
   const auto [b_begin, b_end] = range_of(b);
   if (a_begin >= b_end || b_begin >= a_end) return Sharing::kNone;
-  if (a_begin == b_begin && a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
-      a.strides() == b.strides())
-    return Sharing::kWhole;
+  if (a_begin == b_begin && is_same_view(a, b)) return Sharing::kWhole;
   const bool is_dense = a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
   const auto item = static_cast<int64_t>(a.element_size());
   if (is_dense || a.element_size() != b.element_size() || (a_begin - b_begin) % item != 0)

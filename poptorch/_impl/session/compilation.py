@@ -59,18 +59,26 @@ def _factors(state: WrapperState) -> dict[str, int]:
     return factors
 
 
-def _require_values(name: str, tensor: torch.Tensor) -> None:
+def _require_values(name: str, tensor: torch.Tensor, dry: bool) -> None:
+    if dry and tensor.is_meta:
+        return
     if tensor.device.type != "cpu":
         raise errors.create_error(f"Inputs must be on the CPU, got '{name}' on '{tensor.device}'. Pass tensor.cpu().")
     if objection := poptorch_core.objection_to(tensor):
         raise errors.create_error(f"The input '{name}' {objection}")
 
 
-def clean_inputs(state: WrapperState, names: list[str], values: list[typing.Any]) -> list[typing.Any]:
-    """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper."""
+def clean_inputs(
+    state: WrapperState, names: list[str], values: list[typing.Any], dry: bool = False
+) -> list[typing.Any]:
+    """Detached tensors. The native call copies those that are not contiguous; one warning each per wrapper.
+
+    Args:
+        dry: they may be on meta.
+    """
 
     def clean(name, tensor):
-        _require_values(name, tensor)
+        _require_values(name, tensor, dry)
         if tensor.requires_grad:
             _warn_once(
                 state,
@@ -162,11 +170,13 @@ def compile_program(
     values: list[typing.Any],
     keywords: list[str | None],
     from_file: poptorch_core.ExecutableFile | None = None,
+    on_meta: tuple[str, ...] = (),
 ) -> Compiled:
     """Compiles for these arguments of `forward`, attaches as the options say, and makes it the program of the wrapper.
 
     Args:
         from_file: its program is taken if it was compiled from the same graph.
+        on_meta: what has no values. The compilation is a dry run if there is any.
     """
     inspection.check_device_options(state.options)
     factors = _factors(state)
@@ -175,7 +185,7 @@ def compile_program(
         count *= value
     started = datetime.datetime.now()
     with compilation_progress(state.options._show_progress_bar) as progress:
-        values = clean_inputs(state, names, values)
+        values = clean_inputs(state, names, values, dry=bool(on_meta))
         trainable: set[str] = set()
         link = state.optimizer_link
         if link is not None:
@@ -184,9 +194,10 @@ def compile_program(
             link.before_compile()
             trainable = set(link.description["group_of"])
         capture = GraphCapture(state.traced_model, state.training, state.options, trainable, state.groupings)
-        cache_directory = precompiled.cache_directory(state.options) if from_file is None else ""
+        makes_program = from_file is None and not on_meta
+        cache_directory = precompiled.cache_directory(state.options) if makes_program else ""
         with contextlib.ExitStack() as stack:
-            if from_file is None:
+            if makes_program:
                 stack.enter_context(job.compiling(state.traced_model, state.options, cache_directory))
 
             def follow_initialised(modules):
@@ -211,7 +222,7 @@ def compile_program(
             if from_file is None:
                 native = _native_options(state, captured)
                 executable = poptorch_core.compile(
-                    captured, {**native, "cache_directory": os.fsencode(cache_directory)}
+                    captured, {**native, "dry": bool(on_meta), "cache_directory": os.fsencode(cache_directory)}
                 )
                 if link is not None:
                     executable.add_tensor_names(link.scalar_names())
@@ -225,7 +236,7 @@ def compile_program(
         executable.configure(inspection.run_settings(state.options))
         job.join(executable, state.options, state.training or bool(state.groupings))
         progress.advance("compile")
-        if state.options.connection_type == enums.ConnectionType.Always:
+        if state.options.connection_type == enums.ConnectionType.Always and not on_meta:
             executable.attach()
         progress.advance("attach")
     rng.start(executable, state.options)
@@ -237,9 +248,10 @@ def compile_program(
         captured=captured,
         signature=Signature(names, values),
         argument_names=names,
-        example_inputs=(names, precompiled.example_inputs(values), keywords),
+        example_inputs=(names, [] if on_meta else precompiled.example_inputs(values), keywords),
         result_structure=capture.output_structure,
         states=capture.states,
+        on_meta=on_meta,
         call=_native_call(executable, capture.output_structure, names, values, keywords, state.binder.defaults),
     )
     return compiled

@@ -21,4 +21,5 @@ class Compiled(typing.NamedTuple):
     example_inputs: tuple[list[str], list[typing.Any], list[str | None]]
     result_structure: typing.Any
     states: dict[str, torch.Tensor]  # on the host
+    on_meta: tuple[str, ...]  # what has no values, "the parameter 'fc.weight'": a dry run (dry_run.py)
     call: collections.abc.Callable[[tuple[object, ...]], typing.Any] | None  # the native one for flat tensor arguments

@@ -15,7 +15,17 @@ import torch
 from poptorch import enums, poptorch_core
 from poptorch._impl import errors
 from poptorch._impl.options import replication
-from poptorch._impl.session import compilation, device_weights, inspection, job, precompiled, rng, sharing, weight_hooks
+from poptorch._impl.session import (
+    compilation,
+    device_weights,
+    dry_run,
+    inspection,
+    job,
+    precompiled,
+    rng,
+    sharing,
+    weight_hooks,
+)
 from poptorch._impl.session.compiled import Compiled
 from poptorch._impl.log import DEBUG, logger
 from poptorch._impl.optimizer.link import OptimizerLink
@@ -94,15 +104,23 @@ class PoplarExecutor(inspection.Inspection):
     # --- compilation ---
     @_locked
     def compile(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        """Builds the program (and attaches) without running it; inputs are only examples."""
+        """Builds the program (and attaches) without running it; inputs are only examples.
+
+        With parameters, buffers or inputs on meta (`torch.device("meta")`) it is a dry run: nothing is allocated, and the
+        compiled model can be reported on and not run.
+        """
         if self._state.compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled.")
             return
-        self._compile(*self._state.binder.bind(args, kwargs))
+        names, values, keywords = self._state.binder.bind(args, kwargs)
+        on_meta = dry_run.states_on_meta(self._state.traced_model) + dry_run.inputs_on_meta(names, values)
+        self._compile(names, values, keywords, on_meta=tuple(on_meta))
 
     @_locked
     def _compile_for_a_call(self, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> Compiled:
         if self._state.compiled is None:  # no other thread was first
+            if on_meta := dry_run.states_on_meta(self._state.traced_model):
+                raise dry_run.refusal("calling the model", on_meta)
             self._compile(*self._state.binder.bind(args, kwargs))
         return self._state.require_compiled("calling the model")
 
@@ -112,15 +130,10 @@ class PoplarExecutor(inspection.Inspection):
         values: list[typing.Any],
         keywords: list[str | None],
         from_file: poptorch_core.ExecutableFile | None = None,
+        on_meta: tuple[str, ...] = (),
     ) -> None:
         state = self._state
-        compiled = compilation.compile_program(
-            state,
-            names,
-            values,
-            keywords,
-            from_file,
-        )
+        compiled = compilation.compile_program(state, names, values, keywords, from_file, on_meta)
         state.host_version = state.weights_version  # the device has nothing newer
         sharing.enter(state)
         inspection.write_reports(compiled.executable, state.options, state.model_name())
@@ -157,7 +170,7 @@ class PoplarExecutor(inspection.Inspection):
             >>> trainer.save("trainer.poptorch")
         """
         self._between_calls(
-            self._state.require_compiled("save"),
+            self._state.require_program("save"),
             lambda: precompiled.save(self._state, filename, export_model, save_rng_state),
         )
 
@@ -237,6 +250,8 @@ class PoplarExecutor(inspection.Inspection):
 
     @_locked
     def _attach_for_a_call(self, compiled: Compiled) -> None:
+        if compiled.on_meta:
+            raise dry_run.refusal("calling the model", compiled.on_meta)
         assert self._state.options.connection_type != enums.ConnectionType.Never, (
             "the model cannot be run: its options say poptorch.ConnectionType.Never (offline compilation)"
         )
@@ -278,7 +293,7 @@ class PoplarExecutor(inspection.Inspection):
     @_locked
     def attachToDevice(self) -> None:
         """Acquires IPUs and uploads the weights. poptorch.Error when not compiled, attached already, or none is free."""
-        compiled = self._state.require_compiled("attachToDevice")
+        compiled = self._state.require_program("attachToDevice")
         assert self._state.options.connection_type != enums.ConnectionType.Never, (
             "attachToDevice: the options say poptorch.ConnectionType.Never (offline compilation)"
         )
@@ -347,7 +362,7 @@ class PoplarExecutor(inspection.Inspection):
     @_locked
     def copyWeightsToHost(self) -> None:
         """Parameters and buffers from the device to the user model, always."""
-        compiled = self._state.require_compiled("copyWeightsToHost")
+        compiled = self._state.require_program("copyWeightsToHost")
         if compiled.executable.is_attached():
             device_weights.take_newest(self._state, compiled)
         device_weights.read(self._state, compiled)
@@ -360,7 +375,7 @@ class PoplarExecutor(inspection.Inspection):
     @_locked
     def copyWeightsToDevice(self) -> None:
         """Parameters and buffers from the user model to the device. Unread device values are discarded."""
-        device_weights.upload(self._state, self._state.require_compiled("copyWeightsToDevice"))
+        device_weights.upload(self._state, self._state.require_program("copyWeightsToDevice"))
         if self._state.training:
             sharing.publish(self._state)
 
@@ -372,7 +387,7 @@ class PoplarExecutor(inspection.Inspection):
             poptorch.Error: not compiled, or the option was not used.
             KeyError: a name that is no buffer of the model.
         """
-        executable = self._state.require_compiled("copyNamedBuffersToDevice").executable
+        executable = self._state.require_program("copyNamedBuffersToDevice").executable
         if not self._state.options.exists("updatable_named_buffers"):
             raise errors.create_error(
                 "copyNamedBuffersToDevice needs Options.updatableNamedBuffers([...]) before compiling."

@@ -179,7 +179,7 @@ class Inspection:
         Raises:
             poptorch.Error: `Options.logCycleCount(True)` was not used, or nothing has run yet.
         """
-        executable = self._state.require_compiled("cycleCount").executable
+        executable = self._state.require_program("cycleCount").executable
         if not self._state.options._Popart.options["instrumentWithHardwareCycleCounter"]:
             raise errors.create_error("cycleCount needs Options.logCycleCount(True) before compiling.")
         try:
@@ -203,6 +203,7 @@ class Inspection:
         assert executable is not None, (
             "getAnchoredTensor: the model has not been compiled or has been destroyed. Call it or compile() first."
         )
+        self._state.require_program("getAnchoredTensor")
         assert executable.has_anchor(short_name), (
             f"getAnchoredTensor: '{short_name}' was not anchored. Anchored are "
             f"{sorted(self._state.options.anchored_tensors)}: use Options.anchorTensor before compiling."

@@ -27,6 +27,8 @@ def write(executor: poptorch_core.Executor, directory: str, name: str, debug_inf
         "program.txt": executor.program_text(),
         "memory.json": json.dumps({"ipus": executor.memory(), "statistics": dict(executor.statistics())}, indent=1),
     }
+    if executor.is_dry:
+        del texts["host_ir.txt"], texts["program.txt"]
     for file_name, text in texts.items():
         regular_files.write(os.path.join(folder, file_name), text, poptorch_core.check_target)
     _write_profile(executor, os.path.join(folder, "profile.pop"))

@@ -12,7 +12,7 @@ from torch.utils import weak
 
 from poptorch import poptorch_core
 from poptorch._impl import errors
-from poptorch._impl.session import job, sharing, weight_hooks
+from poptorch._impl.session import dry_run, job, sharing, weight_hooks
 from poptorch._impl.session.binding import ArgumentBinder
 from poptorch._impl.session.compiled import Compiled
 from poptorch.options import Options
@@ -114,6 +114,13 @@ class WrapperState:
             raise errors.create_error(
                 f"{what}: the model has not been compiled or has been destroyed. Call it or compile() first."
             )
+        return compiled
+
+    def require_program(self, what: str) -> Compiled:
+        """The compilation. poptorch.Error naming `what` when there is none, or when it was a dry run."""
+        compiled = self.require_compiled(what)
+        if compiled.on_meta:
+            raise dry_run.refusal(what, compiled.on_meta)
         return compiled
 
     def model_name(self) -> str:

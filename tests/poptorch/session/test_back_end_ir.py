@@ -210,7 +210,12 @@ def test_settings_of_fused_convolutions_are_shown(plan, name):
             self.a, self.b = torch.nn.Conv2d(1, 1, 1), torch.nn.Conv2d(1, 1, 1)
 
         def forward(self, x):
-            fused = poptorch.MultiConv().perConvReservedTiles(60).cycleBackOff(0.25).partialsTypes([torch.half, torch.float])
+            fused = (
+                poptorch.MultiConv()
+                .perConvReservedTiles(60)
+                .cycleBackOff(0.25)
+                .partialsTypes([torch.half, torch.float])
+            )
             with fused if plan is None else fused.planType(plan):
                 return self.a(x) + self.b(x)
 
@@ -254,7 +259,11 @@ def test_bodies_of_loops_and_branches_are_graphs_of_their_own():
     graphs = json.loads(compiled(Looping(), torch.ones(2, 4))._debugGetPopartIR())
     assert list(graphs) == ["maingraph", "loop_body", "then_body", "else_body"]
     kinds = {name: [op["type"] for op in graph] for name, graph in graphs.items()}
-    assert kinds["loop_body"] == ["MatMul", "Add", "Tanh"] and kinds["then_body"] == ["Exp"] and kinds["else_body"] == ["Neg"]
+    assert (
+        kinds["loop_body"] == ["MatMul", "Add", "Tanh"]
+        and kinds["then_body"] == ["Exp"]
+        and kinds["else_body"] == ["Neg"]
+    )
     assert kinds["maingraph"].count("Loop") == kinds["maingraph"].count("If") == 1
     assert graphs["maingraph"][0]["name"] == "rounds/Loop" and graphs["maingraph"][0]["attributes"]["trip"] == "3"
     names = [tensor["name"] for op in graphs["loop_body"] for tensor in op["outputs"]]
@@ -312,7 +321,9 @@ def test_pipelines_show_copies_stashes_and_checkpoints(checkpoint, stashes):
     assert [op["attributes"]["__ipu_number"] for op in forward if op["type"] == "MatMul"] == ["0", "1"]
     assert [op["attributes"]["__pipeline_stage"] for op in forward if op["type"] == "MatMul"] == ["0", "1"]
     assert found.count("IpuCopy") >= 2  # there, and a gradient back
-    again = {op["name"].split(":")[0]: op["attributes"]["recompute"] for op in forward if op["type"] in ("Tanh", "MatMul")}
+    again = {
+        op["name"].split(":")[0]: op["attributes"]["recompute"] for op in forward if op["type"] in ("Tanh", "MatMul")
+    }
     assert (again["Tanh"], again["b/MatMul"]) == ("YES", "NO")
     kept = {op["attributes"]["recompute"] for op in forward if "Checkpoint" in op["name"]}
     assert kept == ({"NO"} if checkpoint else set())
@@ -336,7 +347,9 @@ def test_what_the_last_stage_of_a_pipeline_makes_again_is_shown():
     options.Training.gradientAccumulation(4)
     trainer = compiled(Last(), torch.ones(4, 4), options=options, optimizer=lambda p: poptorch.optim.SGD(p, lr=0.1))
     flags = {op["type"]: op["attributes"]["recompute"] for op in operations(trainer) if op["type"] in ("Tanh", "Exp")}
-    machine = [line for line in trainer._executable.machine_text().splitlines() if "= tanh(" in line or "= exp(" in line]
+    machine = [
+        line for line in trainer._executable.machine_text().splitlines() if "= tanh(" in line or "= exp(" in line
+    ]
     assert any("tanh" in line and 'recompute="recompute"' in line for line in machine)
     assert flags == {"Tanh": "YES", "Exp": "NO"}
 

@@ -220,7 +220,8 @@ Executor::Executor(Captured& captured, const CompileSettings& settings) {
     executable = build(captured, settings);
   else
     executable.ipus_reserved = 0;
-  signature_ = make_signature(captured, settings, executable.program.get());
+  executable.is_dry = settings.compile.is_dry;
+  signature_ = make_signature(captured, settings, executable);
   signature_.graph = graph;
   bind_signature(std::move(executable));
 }

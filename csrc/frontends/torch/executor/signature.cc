@@ -118,7 +118,8 @@ std::string objection(const Captured& captured, const CompileSettings& settings,
 }
 
 executable::Signature make_signature(const Captured& captured, const CompileSettings& settings,
-                                     const program::Program* program) {
+                                     const executable::Executable& executable) {
+  const program::Program* program = executable.program.get();
   if (program != nullptr) {
     const std::string why = objection(captured, settings, *program);
     IPU_CHECK(why.empty(), why);
@@ -143,6 +144,7 @@ executable::Signature make_signature(const Captured& captured, const CompileSett
     }
     signature.inputs.push_back(std::move(input));
   }
+  if (executable.is_dry) return signature;  // no streams
   std::vector<int> first_with(static_cast<size_t>(std::max(captured.host_outputs, 0)), -1);
   for (const OutputSpec& spec : captured.outputs) {
     executable::Signature::Output output;

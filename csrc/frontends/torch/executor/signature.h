@@ -1,6 +1,7 @@
 // The signature of a captured program, and torch's element types by the names files use.
 #pragma once
 
+#include "executable/compile.h"
 #include "executable/signature.h"
 #include "frontends/torch/capture/captured.h"
 #include "program/program.h"
@@ -18,10 +19,10 @@ at::ScalarType scalar_type_of(const std::string& file_dtype);  // Error(kFileCor
 std::string objection(const Captured& captured, const CompileSettings& settings,
                       const program::Program& program);
 
-// Which streams of `program` carry the inputs and outputs of `captured`. `program`: nullptr when every output
-// is a constant.
+// Which streams of the program carry the inputs and outputs of `captured`. It has none when every output is a
+// constant; in a dry run nothing is carried.
 executable::Signature make_signature(const Captured& captured, const CompileSettings& settings,
-                                     const program::Program* program);
+                                     const executable::Executable& executable);
 std::string output_stream(int index);  // "output.3"
 
 // The same for storages of a pickled model, which may hold any type of torch that safetensors has.

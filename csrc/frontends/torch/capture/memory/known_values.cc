@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/torch/capture/annotations/user_lines.h"
 #include "frontends/torch/capture/memory/without_capture.h"
 #include "frontends/torch/host_memory.h"
 #include "ir/structure.h"
@@ -27,9 +28,24 @@ bool can_compute(const ir::Op& op) {
   return true;
 }
 
+bool may_be_known(const ModelTensor& state) {
+  const at::Tensor& host = state.slot->host;
+  return state.slot->base->generation == 1 && !state.is_moved() && !state.updatable && host.defined() &&
+         !at::isFloatingType(host.scalar_type());
+}
+
+[[noreturn]] void refuse_without_value(const ModelTensor& state) {
+  throw Error(ErrorCode::kValueNeeded,
+              "value needed: forward() uses the " + state.described() +
+                  " as a Python number, a size or a mask, and it is on meta: it has no values.\n"
+                  "  try:      make it on the CPU: a dry run takes models of which a part has values")
+      .at(current_user_line());
+}
+
 std::optional<KnownValue> value_at_entry(const ir::Value* input, const States& states) {
   for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].input != input || !is_known(states[i])) continue;
+    if (states[i].input != input || !may_be_known(states[i])) continue;
+    if (states[i].slot->host.is_meta()) refuse_without_value(states[i]);
     const WithoutCapture below;
     const at::Tensor host = to_device_type(states[i].slot->host);
     return KnownValue{ops::ReferenceTensor::from_bytes(input->type(), host_data(host)), {i}};
@@ -53,11 +69,7 @@ void compute(const ir::Op& op, Found& found) {
 
 }  // namespace
 
-bool is_known(const ModelTensor& state) {
-  const at::Tensor& host = state.slot->host;
-  return state.slot->base->generation == 1 && !state.is_moved() && !state.updatable && host.defined() &&
-         !at::isFloatingType(host.scalar_type());
-}
+bool is_known(const ModelTensor& state) { return may_be_known(state) && !state.slot->host.is_meta(); }
 
 // Operands first, with a stack of its own: chains of operations may be long.
 std::optional<KnownValue> known_value(const ir::Value* value, const States& states) {

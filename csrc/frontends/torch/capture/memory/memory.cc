@@ -32,7 +32,7 @@ at::Tensor Memory::add_state(const std::string& name, const at::Tensor& tensor, 
   spec.is_parameter = is_parameter;
   IpuTensorImpl* impl = impl_of(tensor);
   const at::Tensor host = impl == nullptr ? tensor : impl->slot->host;
-  require_host_memory(host.defined() ? host : tensor, spec.described());
+  if (!tensor.is_meta()) require_host_memory(host.defined() ? host : tensor, spec.described());
   required_device_dtype(spec.described(), tensor.scalar_type());
   std::shared_ptr<Slot> slot = graph_slot(capture_, nullptr);
   slot->base->state = static_cast<int>(states_.size());

@@ -40,6 +40,7 @@ void States::append_outputs() {
 void States::fold_integers(ir::Builder& builder, Constants& constants) {
   for (ModelTensor& s : states_) {
     if (s.input == nullptr || s.is_written() || s.updatable || at::isFloatingType(s.spec.dtype)) continue;
+    if (s.slot->host.is_meta()) continue;  // a variable without a value
     ir::Builder first(graph_, graph_->ops().empty() ? nullptr : graph_->ops().front().get());
     std::swap(first, builder);
     builder.settings = {};
