@@ -4,7 +4,8 @@ import collections
 import csv
 import dataclasses
 
-MACHINES = {"Mk1": "gc2", "Mk2": "gc200", "GC200": "gc200", "Bow": "bow", "C600": "c600"}
+# By the first word that the hardware of a row has: a C600 has a Mk2, too.
+MACHINES = {"C600": "c600", "Bow": "bow", "Mk1": "gc2", "GC200": "gc200", "Mk2": "gc200"}
 
 SWEPT = {"availableMemoryProportion"}  # a value that does not change over a sweep was measured once
 SERVED = {"model-infer"}  # latency = clients x batch / throughput

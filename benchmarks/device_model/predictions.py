@@ -8,6 +8,7 @@ import re
 
 from ipu_core import _native
 import microbenchmarks
+import network_predictions
 
 TYPES = {"fp16": "fp16.16", "fp16.16": "fp16.16", "fp16.32": "fp16.32", "fp32": "fp32", "fp8": "fp8"}
 DEFAULT_PROPORTION = 0.6
@@ -120,4 +121,11 @@ def spmm(row, machine):
     return max(found, key=lambda result: result[0])
 
 
-KINDS = {"gemm": gemm, "amp-vertex": amp_vertex, "conv": conv, "spmm": spmm, **microbenchmarks.KINDS}
+KINDS = {
+    "gemm": gemm,
+    "amp-vertex": amp_vertex,
+    "conv": conv,
+    "spmm": spmm,
+    **microbenchmarks.KINDS,
+    **network_predictions.KINDS,
+}

@@ -5,6 +5,7 @@
 
 #include "ops/definition/build.h"
 #include "ops/definition/op_def.h"
+#include "ops/linear/half_partials.h"
 #include "support/half.h"
 
 namespace ipu::ops {
@@ -69,7 +70,7 @@ bool rounds_halves(const ir::Op& op) {
   for (int i = 0; i < op.operand_count(); ++i)
     has_floats |= op.operand(i) != nullptr && is_floating_point(op.operand(i)->type().dtype);
   if (!makes_halves || !has_floats) return false;
-  if (def->name == "stochastic_round" || def->name == "half_partials_product") return false;  // on their own
+  if (def->name == "stochastic_round" || has_half_partials(op)) return false;  // on their own
   return !is_exact(op, *def);
 }
 

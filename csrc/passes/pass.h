@@ -74,11 +74,12 @@ Verify verify_from_environment(Verify otherwise);
 // A step of a pipeline.
 struct Step {
   enum class Kind : uint8_t {
-    kPass,        // "cse"; "cse if decompose": only when that earlier pass changed something
+    kPass,  // "cse"; "cse if half-partials|decompose": only when one of these earlier passes changed something
     kCheckpoint,  // "@Fwd0": a moment for dumps
     kFork,  // "fork machine": a copy of the module goes on by the pipeline of that name, when somebody asks
   } kind = Kind::kPass;
-  std::string name, only_if;
+  std::string name;
+  std::vector<std::string> only_if;
 };
 Step step_of(std::string_view text);
 

@@ -2,9 +2,11 @@
 // demand.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <ranges>
 
 #include "ir/text/text.h"
 #include "ops/definition/effects.h"
@@ -28,7 +30,6 @@ const Steps kShared = {"@Fwd0",
                        "expand",
                        "functionalize",
                        "@Fwd1",
-                       "half-partials",
                        "round-at-random",
                        "place",
                        "@Bwd0",
@@ -50,11 +51,12 @@ const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "
                         "dce",       "@Machine"};
 
 // And to what this host runs: what its kernels can do, in their layouts.
-const Steps kHost = {"decompose",
-                     "fold-constants if decompose",
-                     "simplify if decompose",
-                     "cse if decompose",
-                     "dce if decompose",
+const Steps kHost = {"half-partials",
+                     "decompose",
+                     "fold-constants if half-partials|decompose",
+                     "simplify if half-partials|decompose",
+                     "cse if half-partials|decompose",
+                     "dce if half-partials|decompose",
                      "channels-last",
                      "pack-weights",
                      "fuse-into-convolutions",
@@ -170,15 +172,21 @@ void verify_after(const ir::Module& module, ir::Form form, const std::string& wh
                 fmt::format("internal error: {} left an illegal module.\n{}", what, error.message()));
   }
 }
+
+std::vector<std::string> split(std::string_view words) {
+  std::vector<std::string> list;
+  for (const auto word : std::views::split(words, '|')) list.emplace_back(word.begin(), word.end());
+  return list;
+}
 }  // namespace
 
 Step step_of(std::string_view text) {
   constexpr std::string_view kFork = "fork ", kIf = " if ";
-  if (text.starts_with("@")) return {Step::Kind::kCheckpoint, std::string(text.substr(1)), ""};
-  if (text.starts_with(kFork)) return {Step::Kind::kFork, std::string(text.substr(kFork.size())), ""};
+  if (text.starts_with("@")) return {Step::Kind::kCheckpoint, std::string(text.substr(1)), {}};
+  if (text.starts_with(kFork)) return {Step::Kind::kFork, std::string(text.substr(kFork.size())), {}};
   const size_t at = text.find(kIf);
-  if (at == std::string_view::npos) return {Step::Kind::kPass, std::string(text), ""};
-  return {Step::Kind::kPass, std::string(text.substr(0, at)), std::string(text.substr(at + kIf.size()))};
+  if (at == std::string_view::npos) return {Step::Kind::kPass, std::string(text), {}};
+  return {Step::Kind::kPass, std::string(text.substr(0, at)), split(text.substr(at + kIf.size()))};
 }
 
 void run_fork(std::string_view name, ir::Module& fork, const PassContext& context, Verify verify) {
@@ -211,7 +219,8 @@ Statistics run_pipeline(ir::Module& module, const std::vector<std::string>& step
       if (!dumps_wanted().empty()) run_fork(step.name, *module.clone(), context, verify);
       continue;
     }
-    if (!step.only_if.empty() && !has_changed[step.only_if]) continue;
+    const auto changed_by = [&](const std::string& pass) { return has_changed[pass]; };
+    if (!step.only_if.empty() && std::ranges::none_of(step.only_if, changed_by)) continue;
     const PassInfo* info = find_pass(step.name);
     if (info == nullptr)
       throw Error(ErrorCode::kInvalidIr,

@@ -17,9 +17,14 @@ from ipu_core import _native
 CALIBRATION = device_model.CALIBRATION
 
 
+def is_network(row):
+    return row.kind.startswith("model-")
+
+
 @pytest.fixture(scope="module")
 def rows():
-    return measurements.read(CALIBRATION)
+    """All but those of networks, which take longer: each is captured and compiled."""
+    return [row for row in measurements.read(CALIBRATION) if not is_network(row)]
 
 
 @pytest.fixture(scope="module")
@@ -27,25 +32,52 @@ def results(rows):
     return accuracy.predict(rows)
 
 
-# Outside: first layers of three channels, and where a library of 2019 ran out of memory.
-OUTSIDE = {("conv", "plain")}
+@pytest.fixture(scope="module")
+def network_rows():
+    return [row for row in measurements.read(CALIBRATION) if is_network(row)]
 
 
-def test_kinds_stay_within_their_targets(rows, results):
+@pytest.fixture(scope="module")
+def network_results(network_rows):
+    return accuracy.predict(network_rows)
+
+
+def outside(results):
     found = {}
     for name, target in accuracy.TARGETS.items():
         kind, sub_kind = name if isinstance(name, tuple) else (name, None)
         mine = [result for result in results if result.row.kind == kind and sub_kind in (None, result.row.sub_kind)]
         if mine:
             found[name] = accuracy.is_inside(accuracy.errors(mine)[0], target)
-    assert {name for name, inside in found.items() if not inside} == OUTSIDE
-    assert len(found) == 21
+    return {name for name, inside in found.items() if not inside}, len(found)
+
+
+def test_kinds_stay_within_their_targets(results):
+    # First layers of three channels, and where a library of 2019 ran out of memory.
+    assert outside(results) == ({("conv", "plain")}, 21)
+
+
+@pytest.mark.slow
+def test_networks_stay_within_their_targets(network_results):
+    assert outside(network_results) == (set(), 2)
+
+
+def missing(rows, results):
+    return {row.id for row in rows if row.kind in accuracy.predictions.KINDS} - {r.row.id for r in results}
 
 
 def test_kinds_that_are_expressed_are_expressed_whole(rows, results):
-    missing = {row.id for row in rows if row.kind in accuracy.predictions.KINDS} - {r.row.id for r in results}
     # A share of the time of another program, and a size that no formula gives.
-    assert missing == {"stencil-0002", "memory-bandwidth-0012"}
+    assert missing(rows, results) == {"stencil-0002", "memory-bandwidth-0012"}
+
+
+@pytest.mark.slow
+def test_networks_that_are_not_expressed_are_known(network_rows, network_results):
+    to_accuracy = {row.id for row in network_rows if row.metric.startswith("mean time to train")}
+    others = {"model-infer-0021", "model-infer-0022"}  # fp8
+    others |= {"model-infer-0027", "model-infer-0028"}  # RoFormer, whose size is not known
+    others |= {"model-train-0095", "model-train-0103"}  # graphs of unknown sizes; iterations with evaluation
+    assert missing(network_rows, network_results) == to_accuracy | others
 
 
 def test_a_row_that_lacks_a_parameter_is_not_expressed():
@@ -80,12 +112,14 @@ def test_parts_sum_to_the_whole():
     assert sum(plan["parts"].values()) == plan["cycles"] and plan["tiles"] <= 16
 
 
-def test_the_table_ends_with_targets_rows_and_errors(capsys):
-    device_model.main([str(CALIBRATION)])
+def test_the_table_ends_with_targets_rows_and_errors(capsys, tmp_path):
+    lines = CALIBRATION.read_text().splitlines(keepends=True)
+    (tmp_path / "rows.csv").write_text("".join(line for line in lines if not line.startswith("model-")))
+    device_model.main([str(tmp_path / "rows.csv")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3].startswith("inside the target: gemm, conv, spmm, stencil, reduction, ")
     assert lines[-3].endswith("; outside: conv (plain)")
-    assert lines[-2] == "expressed: 521 of 650 rows, 80.2 %"
+    assert lines[-2] == "expressed: 521 of 565 rows, 92.2 %"
     assert re.fullmatch(r"all: median [\d.]+ %, 90th percentile [\d.]+ %", lines[-1])
     assert any(re.match(r"gemm +39 +39 +39 .* 8 / 18 inside$", line) for line in lines)
     assert any(re.match(r"conv +227 +227 +195 ", line) for line in lines)
@@ -129,12 +163,10 @@ def test_numbers_without_a_source_are_few():
     assert all(constant.meaning and constant.rows and constant.without for constant in found)
 
 
-def test_the_page_of_the_documentation_is_up_to_date(rows, results):
+@pytest.mark.slow
+def test_the_page_of_the_documentation_is_up_to_date(rows, results, network_rows, network_results):
+    rows, results = rows + network_rows, results + network_results
     assert page.stale(rows, results) == []
-
-
-@pytest.mark.slow  # ten seconds
-def test_the_constants_of_the_page_are_up_to_date(rows, results):
     assert page.PAGE.read_text().endswith("\n".join(page.constants_text(rows, results)) + "\n")
 
 

@@ -10,7 +10,7 @@ DEVICE_MODEL = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "dev
 sys.path.insert(0, str(DEVICE_MODEL))
 
 import measurements  # noqa: E402
-from networks import runs, transformers, vision  # noqa: E402
+from networks import compilation, runs, transformers, vision  # noqa: E402
 
 ROWS = {row.id: row for row in measurements.read(DEVICE_MODEL / "calibration.csv")}
 
@@ -51,7 +51,12 @@ def test_a_row_of_another_network_is_not_expressed(id):
 # torch has no CTC loss on meta, which Conformer trains with.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "id", sorted(id for id, row in ROWS.items() if runs.find(row) and "Conformer-medium" not in row.workload)
+    "id",
+    sorted(
+        id
+        for id, row in ROWS.items()
+        if (run := runs.find(row)) and not run.form and "Conformer-medium" not in row.workload
+    ),
 )
 def test_a_network_takes_its_arguments(id):
     run = runs.find(ROWS[id])
@@ -59,3 +64,18 @@ def test_a_network_takes_its_arguments(id):
         module = run.make().half().train(run.is_training)
     results = module(*run.inputs(run.micro_batch))
     assert all(result.device.type == "meta" for result in (results if isinstance(results, tuple) else (results,)))
+
+
+def test_a_network_is_compiled_as_it_ran():
+    text, steps = compilation.machine_form(runs.find(ROWS["model-infer-0017"]))
+    assert steps == 128 and text.count(" = conv(") == 53 and "f16[4,3,224,224]" in text and "half_convolutions" in text
+    assert "head.weight: f16[1000,2048]" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", sorted(id for id, row in ROWS.items() if runs.find(row)))
+def test_every_network_is_compiled(id):
+    run = runs.find(ROWS[id])
+    text, _ = compilation.machine_form(run)
+    assert ("all_reduce(" in text or "reduce_scatter(" in text) == (run.replicas > 1)
+    assert ("ring.push(" in text) == (len(run.proportions) > 1)

@@ -13,16 +13,16 @@ def _values(*shape):
     return torch.empty(*shape, dtype=HALF, device="meta")
 
 
-def _mask(batch, length, is_packed):
-    """Several sequences of a row do not see each other."""
-    return _values(batch, 1, length if is_packed else 1, length)
+def _sequences(batch, length):
+    """The number of the sequence that each place of a row belongs to; places of one see each other."""
+    return _numbers(batch, length)
 
 
-def pretraining(batch, length, masked, is_packed):
+def pretraining(batch, length, masked):
     words = [_numbers(batch, length) for _ in range(3)]
     return (
         *words,
-        _mask(batch, length, is_packed),
+        _sequences(batch, length),
         _numbers(batch, masked).long(),
         _numbers(batch, masked).long(),
         _numbers(batch).long(),
@@ -30,7 +30,7 @@ def pretraining(batch, length, masked, is_packed):
 
 
 def answers(batch, length, config, is_training=False):
-    result = [_numbers(batch, length) for _ in range(3)] + [_mask(batch, length, not is_training)]
+    result = [_numbers(batch, length) for _ in range(3)] + [_sequences(batch, length)]
     if config.attention == "rotary":
         result += [_values(1, 1, length, config.width // config.heads) for _ in range(2)]
     if config.attention == "relative":

@@ -7,9 +7,10 @@ of the C600.
 
 from collections.abc import Callable
 import dataclasses
+import functools
 import re
 
-from networks import inputs, speech, transformers, vision
+from networks import decoding, inputs, speech, transformers, vision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +29,13 @@ class Run:
     off_chip_state: bool = False  # the optimizer's, sharded over replicas
     items: float = 1.0  # that a row of a batch counts: packed sequences
     io_tiles: int = 0
+    form: Callable | None = None  # the machine form itself, where no front end can say the network
+    clients: int = 4  # of a server: latency = clients x batch / throughput [BYTE]
 
     @property
     def items_per_step(self):
-        return self.micro_batch * self.accumulation * self.replicas * self.items
+        samples = self.micro_batch * self.items
+        return samples if self.form else samples * self.accumulation * self.replicas
 
 
 LARGE = transformers.BERT_LARGE
@@ -47,7 +51,7 @@ def pretraining(config, layers, length, micro_batch, replicas, accumulation, pro
     masked = MASKED[length]
     return Run(
         lambda: transformers.Pretraining(config, layers, masked),
-        lambda batch: inputs.pretraining(batch, length, masked, is_packed=items > 1),
+        lambda batch: inputs.pretraining(batch, length, masked),
         micro_batch,
         is_training=True,
         replicas=replicas,
@@ -203,7 +207,7 @@ def served(make, arguments, row, per_row=1.0, **options):
     return Run(make, arguments, max(round(batch / per_row), 1), items=batch / max(round(batch / per_row), 1), **options)
 
 
-def served_encoder(config):
+def served_encoder(config, clients=4):
     """Questions packed into rows of 384. [BYTE]"""
 
     def run(row):
@@ -214,6 +218,7 @@ def served_encoder(config):
             row,
             QUESTIONS,
             proportions=(0.4,),
+            clients=clients,
         )
 
     return run
@@ -227,6 +232,7 @@ def served_clip(row):
         lambda rows: inputs.text(rows, config.positions, is_causal=True),
         row,
         proportions=(0.4,),
+        clients=3,
     )
 
 
@@ -242,7 +248,7 @@ def served_conformer(row):
     config = dataclasses.replace(speech.MEDIUM, width=512, heads=8, dropout=0.0)
     return served(
         lambda: speech.ConformerPieces(config),
-        lambda rows: inputs.pieces(3 * rows, 64, config.width),
+        lambda rows: inputs.pieces(rows, 64, config.width),
         row,
         1 / 3,
         io_tiles=64,
@@ -251,6 +257,17 @@ def served_conformer(row):
 
 def efficientdet(row):
     return served(vision.EfficientDet, lambda rows: inputs.images(rows, 512), row)
+
+
+def decoder(config):
+    """Cut over all IPUs of the row; as many tokens so far as there can be. github.com/graphcore/PopTransformer"""
+
+    def run(row):
+        batch = int(row.parameters["bs"])
+        form = functools.partial(decoding.machine_form, config, row.ipus, batch, int(row.parameters["max_len"]))
+        return Run(None, None, batch, replicas=row.ipus, form=form)
+
+    return run
 
 
 # What a row's workload says, and how it ran; the first that fits.
@@ -268,11 +285,13 @@ RUNS = (
     ("model-infer", r"^BERT-base inference", served_encoder(BASE)),
     ("model-infer", r"^BERT-large inference", served_encoder(LARGE)),
     ("model-infer", r"^RoBERTa inference", served_encoder(with_layers(BASE, vocabulary=50265))),
-    ("model-infer", r"^DeBERTa inference", served_encoder(transformers.DEBERTA_BASE)),
+    ("model-infer", r"^DeBERTa inference", served_encoder(transformers.DEBERTA_BASE, clients=1)),
     ("model-infer", r"^CLIP inference", served_clip),
     ("model-infer", r"^ResNet-50 inference", served_resnet),
     ("model-infer", r"^Conformer encoder inference", served_conformer),
     ("model-infer", r"^EfficientDet-D0 compute time", efficientdet),
+    ("model-infer", r"^GPT2-XL generation, tensor parallel", decoder(decoding.GPT2_XL)),
+    ("model-infer", r"^ChatGLM-6B generation, tensor parallel", decoder(decoding.CHATGLM_6B)),
 )
 
 

@@ -1,7 +1,6 @@
 """Conformer: convolution and attention over speech."""
 
 import dataclasses
-import math
 
 import torch
 import torch.nn.functional as F
@@ -63,7 +62,7 @@ class RelativeAttention(nn.Module):
         key, value = self.split(key), self.split(value)
         by_content = self.split(query + self.content) @ key.transpose(-1, -2)
         by_place = self.split(query + self.place) @ self.split(self.distance(distances)).transpose(-1, -2)
-        scores = (by_content + self.shifted(by_place)) / math.sqrt(key.shape[-1])
+        scores = (by_content + self.shifted(by_place)) * key.shape[-1] ** -0.5
         return self.out((scores.softmax(-1) @ value).transpose(1, 2).reshape(x.shape))
 
 
@@ -142,7 +141,7 @@ class CrossLayer(nn.Module):
         x = x + self.words(self.norms[0](x), mask, ())
         query = self.words.split(self.query(self.norms[1](x)))
         key, value = (self.words.split(part) for part in self.memory(memory).chunk(2, dim=-1))
-        scores = (query @ key.transpose(-1, -2) / math.sqrt(key.shape[-1])).softmax(-1)
+        scores = (query @ key.transpose(-1, -2) * key.shape[-1] ** -0.5).softmax(-1)
         x = x + self.out((scores @ value).transpose(1, 2).reshape(x.shape))
         return x + self.feed(x)
 

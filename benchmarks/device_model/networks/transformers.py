@@ -1,7 +1,6 @@
 """Encoders and decoders: BERT and its kin, GPT-2, the text encoder of CLIP, ViT."""
 
 import dataclasses
-import math
 
 import torch
 import torch.nn.functional as F
@@ -66,9 +65,9 @@ class Attention(nn.Module):
         table, forward, backward = positions
         position_key = self.split(self.position_key(table)[None])
         position_query = self.split(self.position_query(table)[None])
-        scale = math.sqrt(3)
-        to_position = query @ position_key.transpose(-1, -2) / scale
-        to_content = key @ position_query.transpose(-1, -2) / scale
+        scale = (3 * query.shape[-1]) ** -0.5
+        to_position = query @ position_key.transpose(-1, -2) * scale
+        to_content = key @ position_query.transpose(-1, -2) * scale
         shape = (*query.shape[:3], query.shape[2])
         return to_position.gather(-1, forward.expand(shape)) + to_content.gather(-1, backward.expand(shape)).transpose(
             -1, -2
@@ -82,7 +81,7 @@ class Attention(nn.Module):
         query, key, value = self.split(query), self.split(key), self.split(value)
         if self.config.attention == "rotary":
             query, key = self.rotate(query, positions), self.rotate(key, positions)
-        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
         if self.config.attention == "relative":
             scores = scores + self.relative_scores(query, key, positions)
         if mask is not None:
@@ -161,8 +160,8 @@ class Stack(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT and its kin up to the last layer. `rows` are [batch, length] indices, `mask` is [batch, 1, 1, length] in the type of the
-    network, or [batch, 1, length, length] where several sequences are packed into a row."""
+    """BERT and its kin up to the last layer. Words, positions, kinds and sequences are [batch, length] numbers; several sequences
+    may be packed into a row."""
 
     def __init__(self, config, layers, is_recomputed=False):
         super().__init__()
@@ -177,9 +176,11 @@ class Encoder(nn.Module):
             return (self.distances.weight, *extra)
         return extra
 
-    def forward(self, words, positions, kinds, mask, *extra):
+    def forward(self, words, positions, kinds, sequences, *extra):
         self.blocks.start()
         x = self.embedding(words, positions, kinds)
+        is_other = sequences.unsqueeze(1) != sequences.unsqueeze(2)
+        mask = is_other.unsqueeze(1).to(x.dtype) * -10000
         return self.stack(x, mask, self.positions_of(extra))
 
 
@@ -195,8 +196,8 @@ class Pretraining(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         self.pooler, self.next = nn.Linear(width, width), nn.Linear(width, 2)
 
-    def forward(self, words, positions, kinds, mask, masked_positions, masked_words, next_sentence):
-        x = self.encoder(words, positions, kinds, mask)
+    def forward(self, words, positions, kinds, sequences, masked_positions, masked_words, next_sentence):
+        x = self.encoder(words, positions, kinds, sequences)
         self.encoder.blocks.move(0)
         where = masked_positions.unsqueeze(-1).expand(*masked_positions.shape, x.shape[-1])
         picked = self.norm(F.gelu(self.transform(x.gather(1, where))))
@@ -215,10 +216,10 @@ class Answers(nn.Module):
         self.encoder = Encoder(config, layers, is_recomputed)
         self.head = nn.Linear(config.width, 2)
 
-    def forward(self, words, positions, kinds, mask, *extra_and_answers):
+    def forward(self, words, positions, kinds, sequences, *extra_and_answers):
         count = 0 if not self.training else 2
         extra = extra_and_answers[: len(extra_and_answers) - count]
-        scores = self.head(self.encoder(words, positions, kinds, mask, *extra))
+        scores = self.head(self.encoder(words, positions, kinds, sequences, *extra))
         if not self.training:
             return scores
         begin, end = scores.float().unbind(-1)

@@ -1,6 +1,8 @@
 // half_partials_product, and what the ops of this family are made of with it.
 #include "ops/linear/half_partials.h"
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "ops/definition/rule_support.h"
@@ -84,6 +86,17 @@ ir::Value* as_rows(ir::Builder& builder, ir::Value* x) {
 }
 
 }  // namespace
+
+bool has_half_partials(const ir::Op& op) {
+  constexpr std::array<std::string_view, 4> kProducts{"matmul", "linear", "linear_input_gradient",
+                                                      "linear_weight_gradient"};
+  const bool is_product = std::ranges::find(kProducts, op.kind()) != kProducts.end();
+  if (!is_product && !has_trait(op, kConvolution)) return false;
+  if (op.result_count() != 1 || op.result()->type().dtype != DType::kF16) return false;
+  const Attribute* own = op.settings.outline.find(is_product ? "matmul_partials" : "multi_conv_partials");
+  if (own != nullptr) return *own == Attribute(std::string("half"));
+  return op.graph()->module()->attributes.boolean(is_product ? "half_products" : "half_convolutions", false);
+}
 
 ir::Value* half_partials_product(ir::Builder& builder, ir::Value* a, ir::Value* b, ir::Value* start) {
   if (start == nullptr)

@@ -6,6 +6,10 @@
 
 namespace ipu::ops {
 
+// Whether the partial sums of an f16 product or convolution are f16: by its setting "matmul_partials" or "multi_conv_partials", else by
+// the strategy of the module. Such an op stays whole until the host's passes; nobody computes it before.
+bool has_half_partials(const ir::Op& op);
+
 // Builds what `op` computes with f16 partials where the builder stands; nullptr when it is no f16 product or convolution
 // whose partials can be chosen (recurrent layers and attention keep theirs).
 ir::Value* build_with_half_partials(ir::Builder& builder, const ir::Op& op);

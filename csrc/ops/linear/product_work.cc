@@ -1,21 +1,23 @@
 #include "ops/linear/product_work.h"
 
+#include "ops/linear/half_partials.h"
+
 namespace ipu::ops {
 
 using target::ProductType;
 
-target::ProductOptions product_options(const ir::Op& op, bool has_half_partials) {
+target::ProductOptions product_options(const ir::Op& op, bool is_half_sum) {
   target::ProductOptions options;
   if (op.operand(0)->type().dtype == DType::kF16)
-    options.type = has_half_partials ? ProductType::kFp16Fp16 : ProductType::kFp16Fp32;
+    options.type = is_half_sum || has_half_partials(op) ? ProductType::kFp16Fp16 : ProductType::kFp16Fp32;
   if (op.settings.available_memory) options.memory_proportion = *op.settings.available_memory;
   return options;
 }
 
 std::vector<target::Work> product_work(const ir::Op& op, const target::ProductShape& shape,
-                                       bool has_half_partials) {
+                                       bool is_half_sum) {
   if (shape.macs() == 0) return {pass_over(op.result()->type(), {""})};
-  return {{target::ProductWork{shape, product_options(op, has_half_partials)}}};
+  return {{target::ProductWork{shape, product_options(op, is_half_sum)}}};
 }
 
 std::vector<target::Work> linear_work(const ir::Op& op) {

@@ -6,6 +6,7 @@
 #include "ir/structure.h"
 #include "ops/definition/effects.h"
 #include "ops/interpreter/interpreter.h"
+#include "ops/linear/half_partials.h"
 #include "passes/pass.h"
 
 namespace ipu::passes {
@@ -23,7 +24,7 @@ const ConstantData* constant_of(const ir::Value* value) {
 class FoldConstants : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
-    if (!ops::is_function(op) || !ops::definition(op)->reference) return false;
+    if (!ops::is_function(op) || !ops::definition(op)->reference || ops::has_half_partials(op)) return false;
     int64_t given = 0, made = 0;
     for (int i = 0; i < op.operand_count(); ++i) {
       const ConstantData* data = constant_of(op.operand(i));

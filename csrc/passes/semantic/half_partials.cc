@@ -1,11 +1,8 @@
-// Products and convolutions of f16 whose partial sums the front end wants in f16: they become what they are then
-// (ops/linear/half_partials.h), by the strategy of the module or, for one convolution or product, by its setting
-// "multi_conv_partials" or "matmul_partials". Everything else, float partials above all, stays as it is.
+// Products and convolutions of f16 with f16 partial sums become what the host computes then (ops/linear/half_partials.h). The machine
+// runs them whole. Everything else, float partials above all, stays as it is.
 #include "ops/linear/half_partials.h"
 
 #include "ir/builder.h"
-#include "ir/strategy.h"
-#include "ops/definition/op_def.h"
 #include "passes/pass.h"
 #include "support/interruption.h"
 
@@ -15,7 +12,6 @@ namespace {
 class HalfPartials : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
-    const ir::Strategy strategy = ir::strategy_of(module);
     bool changed = false;
     for (const auto& graph : module.graphs()) {
       ir::Op* next = nullptr;
@@ -23,7 +19,7 @@ class HalfPartials : public Pass {
            op = next) {
         poll_interruption();
         next = graph->next(op);
-        if (!is_wanted(*op, strategy)) continue;
+        if (!ops::has_half_partials(*op)) continue;
         ir::Builder builder(graph.get(), op);
         builder.settings = op->settings;
         builder.location = op->location;
@@ -39,17 +35,6 @@ class HalfPartials : public Pass {
       }
     }
     return changed;
-  }
-
- private:
-  static bool is_wanted(const ir::Op& op, const ir::Strategy& strategy) {
-    const ops::OpDef* def = ops::definition(op);
-    if (def == nullptr) return false;
-    const bool is_product = def->family == "linear";
-    if (!is_product && !def->has(ops::kConvolution)) return false;
-    const Attribute* own = op.settings.outline.find(is_product ? "matmul_partials" : "multi_conv_partials");
-    if (own != nullptr) return *own == Attribute(std::string("half"));
-    return is_product ? strategy.half_products : strategy.half_convolutions;
   }
 };
 
