@@ -53,7 +53,7 @@ def main(words=None):
     parser.add_argument("--svg", metavar="PATH", help="where a scatter plot goes")
     parser.add_argument("--check", action="store_true", help="compare the page of the documentation")
     options = parser.parse_args(words)
-    rows = measurements.read(options.file or CALIBRATION)
+    rows = [row for row in measurements.read(options.file or CALIBRATION) if options.rows in (None, row.kind)]
     if options.leave_out:
         print("\n".join(leave_out(rows, options.leave_out)))
         return
@@ -74,8 +74,7 @@ def main(words=None):
         return
     if options.rows:
         for result in results:
-            if result.row.kind == options.rows:
-                print(accuracy.row_line(result))
+            print(accuracy.row_line(result))
         return
     if options.file is None and not options.without:
         page.write(rows, results)
