@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 #include "ops/random/random_support.h"
 
 namespace ipu::ops {
@@ -57,11 +58,11 @@ const OpRegistration nearest =
         .infer(nearest_type)
         .gradient_zero()
         .reference(nearest_reference)
-        .cost([](const ir::Op& op) {
+        // Distances of all pairs, of which the smallest of each row.
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
           const ir::Type &x = op.operand(0)->type(), &y = op.operand(1)->type();
-          return Cost{3.0 * static_cast<double>(x.elements()) * static_cast<double>(y.shape[0]),
-                      static_cast<double>(x.bytes() + y.bytes()),
-                      static_cast<double>(op.result()->type().bytes())};
+          const ir::Type pairs{x.dtype, {x.shape[0], y.shape[0]}}, terms{x.dtype, {x.elements(), y.shape[0]}};
+          return {pass_over(terms, {"Sub", "Mul", "Add"}, 2), reduction_of(pairs, x.shape[0], 2)};
         })
         .from_aten(
             {"poptorch::nearest"},
@@ -132,15 +133,20 @@ const OpRegistration farthest_points =
         .infer(farthest_points_type)
         .gradient_zero()
         .reference(farthest_points_reference)
-        .cost([](const ir::Op& op) {
+        // For each row that is taken the distances of all others, and the farthest.
+        .work([](const ir::Op& op) {
           const std::vector<int64_t>&ptr = op.attributes.integers("ptr"),
                 &counts = op.attributes.integers("counts");
           const ir::Type& src = op.operand(0)->type();
-          double pairs = 0;
-          for (size_t b = 0; b < counts.size(); ++b)
-            pairs += static_cast<double>(counts[b]) * static_cast<double>(ptr[b + 1] - ptr[b]);
-          return Cost{3.0 * pairs * static_cast<double>(src.shape[1]), static_cast<double>(src.bytes()),
-                      static_cast<double>(op.result()->type().bytes())};
+          std::vector<target::Work> work;
+          for (size_t b = 0; b < counts.size(); ++b) {
+            const int64_t rows = ptr[b + 1] - ptr[b];
+            const ir::Type terms{src.dtype, {rows, src.shape[1]}}, distances{src.dtype, {rows}};
+            work.push_back({pass_over(terms, {"Sub", "Mul", "Add"}).form, counts[b]});
+            work.push_back({pass_over(distances, {"Min"}, 2).form, counts[b]});
+            work.push_back({reduction_of(distances, 1, 2).form, counts[b]});
+          }
+          return work;
         })
         .from_aten(
             {"poptorch::fps"},

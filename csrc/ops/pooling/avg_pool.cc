@@ -5,6 +5,7 @@
 
 #include "ops/convolution/window.h"
 #include "ops/definition/sample_types.h"
+#include "ops/pooling/pool_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -86,11 +87,9 @@ OpDefBuilder pool_op(std::string name) {
       .attribute("divisor", int64_t{0})
       .attribute("ceil_padding", std::vector<int64_t>{})
       .traits(kPooling)
-      .cost([](const ir::Op& op) {
+      .work([](const ir::Op& op) {
         const ir::Type &from = op.operand(0)->type(), &to = op.result()->type();
-        const auto taps = static_cast<double>(element_count(op.attributes.integers("kernel")));
-        return Cost{taps * static_cast<double>(std::min(from.elements(), to.elements())),
-                    static_cast<double>(from.bytes()), static_cast<double>(to.bytes())};
+        return window_work(op, from.elements() < to.elements() ? from : to, "Pool");
       });
   return builder;
 }

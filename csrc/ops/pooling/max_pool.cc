@@ -8,6 +8,7 @@
 #include "ops/convolution/window.h"
 #include "ops/definition/composer.h"
 #include "ops/definition/sample_types.h"
+#include "ops/pooling/pool_support.h"
 
 namespace ipu::ops {
 namespace {
@@ -59,13 +60,6 @@ Attributes pool_of(Shape kernel, Shape strides, Shape low, Shape high, Shape dil
 
 Sample equal_elements(Shape x, Shape y, Attributes attributes) {
   return {{f32(x), f32(y), f32(y)}, std::move(attributes), -1, 1, {{0, {0.5, 0.5}}, {1, {0.5, 0.5}}}};
-}
-
-Cost window_cost(const ir::Op& op, const ir::Type& y) {
-  const auto taps = static_cast<double>(element_count(op.attributes.integers("kernel")));
-  double bytes = 0;
-  for (int i = 0; i < op.operand_count(); ++i) bytes += static_cast<double>(op.operand(i)->type().bytes());
-  return {taps * static_cast<double>(y.elements()), bytes, static_cast<double>(op.result()->type().bytes())};
 }
 
 // Element k of every window of a padded tensor, in the order in which the first maximum is looked for.
@@ -145,7 +139,7 @@ const OpRegistration max_pool =
                            });
         })
         .batch(sample_batch)
-        .cost([](const ir::Op& op) { return window_cost(op, op.result()->type()); })
+        .work([](const ir::Op& op) { return window_work(op, op.result()->type(), "Pool"); })
         .samples({{{f32({2, 3, 4, 6})}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})},
                   {{f32({1, 2, 5, 5})}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})},
                   {{f32({1, 1, 6, 5})}, pool_of({2, 2}, {1, 2}, {0, 0}, {0, 1}, {2, 1})},
@@ -184,7 +178,7 @@ const OpRegistration max_pool_gradient =
                              if (element >= 0) dx[element] += dy[result];
                            });
         })
-        .cost([](const ir::Op& op) { return window_cost(op, op.operand(1)->type()); })
+        .work([](const ir::Op& op) { return window_work(op, op.operand(1)->type(), "MaxPoolSlope"); })
         // y must be the maximum of x: here all elements are equal, so that every window has ties.
         .samples({equal_elements({2, 3, 4, 6}, {2, 3, 2, 2}, pool_of({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1})),
                   equal_elements({1, 2, 5, 5}, {1, 2, 3, 5}, pool_of({3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1})),

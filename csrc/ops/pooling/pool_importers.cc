@@ -35,6 +35,12 @@ ir::Value* pooled(ImportCall& call, std::string_view kind, ir::Value* x, const A
   return reshaped(call, y, {s[0], s[1], y->type().shape[2], p[2], p[3]});
 }
 
+std::vector<target::Work> window_work(const ir::Op& op, const ir::Type& y, std::string_view function) {
+  ir::Type windows{y.dtype, y.shape};
+  windows.shape.push_back(element_count(op.attributes.integers("kernel")));
+  return {pass_over(windows, {function})};
+}
+
 std::vector<int64_t> ceil_padding_of(const Window& window, std::span<const int64_t> sizes) {
   std::vector<int64_t> padding(window.rank(), 0);
   for (size_t d = 0; d < padding.size(); ++d) {

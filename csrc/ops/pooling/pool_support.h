@@ -1,7 +1,8 @@
-// What importers of pooling share.
+// What pooling shares.
 #pragma once
 
 #include "ops/convolution/window.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 
@@ -20,6 +21,9 @@ Pool read_pool(AtenImportCall& call, size_t rank);
 
 // The largest element of each window of any number, and, if the operator has a second result, its place.
 void import_indexed_max_pool(AtenImportCall& call, const Pool& pool);
+
+// A function of all elements of the windows that belong to y.
+std::vector<target::Work> window_work(const ir::Op& op, const ir::Type& y, std::string_view function);
 
 // What ceil_mode adds behind: a last window may reach over the end, if it starts inside the input of spatial
 // sizes `sizes` or the padding before it. One entry per dimension.

@@ -165,7 +165,9 @@ const OpRegistration gru_layer =
         })
         .gradient(gru_gradient)
         .reference(gru_reference)
-        .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 10.0); })
+        .work([](const ir::Op& op) {
+          return layer_work(op, {{"Add", "Sigmoid"}, {"Mul", "Add", "Tanh", "Sub", "Mul", "Add"}}, false);
+        })
         .from_aten({"gru.input"}, [](AtenImportCall& call) { import_layers(call, make_gru); })
         .from_onnx("GRU", {6},
                    [](NodeImportCall& call) {
@@ -209,7 +211,10 @@ const OpRegistration gru_layer_gradient =
         })
         .gradient_refused("a recurrent layer can be differentiated once")
         .reference(gru_gradient_reference)
-        .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 12.0); })
+        .work([](const ir::Op& op) {
+          return layer_work(op, {{"Sub", "Mul", "Mul"}, {"Sub", "Mul", "Mul", "Sub", "Mul", "Mul", "Add"}},
+                            true);
+        })
         .samples(gru_gradient_samples());
 
 }  // namespace

@@ -223,7 +223,10 @@ const OpRegistration lstm_layer =
         })
         .gradient(lstm_gradient)
         .reference(lstm_reference)
-        .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 10.0); })
+        .work([](const ir::Op& op) {
+          return layer_work(op, {{"Add", "Sigmoid"}, {"Mul", "Mul", "Add", "Tanh", "Mul"}}, false,
+                            In::kProjection);
+        })
         .from_aten({"lstm.input"}, [](AtenImportCall& call) { import_layers(call, make_lstm); })
         .from_onnx("LSTM", {6},
                    [](NodeImportCall& call) {
@@ -265,7 +268,11 @@ const OpRegistration lstm_layer_gradient =
         })
         .gradient_refused("a recurrent layer can be differentiated once")
         .reference(lstm_gradient_reference)
-        .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 12.0); })
+        .work([](const ir::Op& op) {
+          return layer_work(
+              op, {{"Sub", "Mul", "Mul"}, {"Tanh", "Mul", "Mul", "Sub", "Mul", "Add", "Mul", "Mul"}}, true,
+              GradientIn::kProjection);
+        })
         .samples(lstm_gradient_samples());
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include "ops/linear/product_work.h"
+
 namespace ipu::ops {
 
 TimeOrder::TimeOrder(const Shape& shape, const Attributes& attributes)
@@ -83,17 +85,29 @@ ir::Value* recurrent_weight_gradient(GradientBuilder& g, ir::Value* y, ir::Value
   return g.op("linear_weight_gradient", {states, d_sums});
 }
 
-Cost layer_cost(const ir::Op& op, double products, double flops_per_element) {
-  Cost cost;
-  const Shape &rows = op.operand(0)->type().shape, &weight = op.operand(1)->type().shape;
-  const double count = static_cast<double>(rows[0] * rows[1]);
-  cost.flops = products * 2.0 * count * static_cast<double>(weight[0] * weight[1]) +
-               flops_per_element * count * static_cast<double>(rows[2]);
-  for (int i = 0; i < op.operand_count(); ++i)
-    if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  for (int i = 0; i < op.result_count(); ++i)
-    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
-  return cost;
+std::vector<target::Work> layer_work(const ir::Op& op, const StepFunctions& functions, bool is_gradient,
+                                     int projection) {
+  const ir::Type& weight = op.operand(1)->type();
+  const Shape& rows = op.result()->type().shape;
+  const bool batch_first = op.attributes.boolean("batch_first", false);
+  const int64_t steps = rows[batch_first ? 1 : 0], batch = rows[batch_first ? 0 : 1];
+  std::vector<target::Work> work;
+  const auto product = [&](const Shape& matrix) {
+    const int64_t to = is_gradient ? matrix[1] : matrix[0], from = is_gradient ? matrix[0] : matrix[1];
+    for (target::Work& phase : product_work(op, {.rows = batch, .inputs = from, .outputs = to}))
+      work.push_back(std::move(phase));
+  };
+  const ir::Type gates{weight.dtype, {batch, weight.shape[0]}}, state{weight.dtype, {batch, weight.shape[1]}};
+  product(weight.shape);
+  const bool has_projection =
+      projection >= 0 && projection < op.operand_count() && op.operand(projection) != nullptr;
+  if (has_projection) product(op.operand(projection)->type().shape);
+  work.push_back(rearrangement_of(gates, weight.shape[0]));
+  work.push_back(pass_over(gates, functions.gates, 2));
+  work.push_back(pass_over(state, functions.state, 3));
+  work.push_back(rearrangement_of(state, weight.shape[1]));
+  for (target::Work& phase : work) phase.times = steps;
+  return work;
 }
 
 }  // namespace ipu::ops

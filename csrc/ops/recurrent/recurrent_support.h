@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 
@@ -57,7 +58,15 @@ double* row_of(ReferenceTensor& result, size_t row);
 ir::Value* recurrent_weight_gradient(GradientBuilder& g, ir::Value* y, ir::Value* h0, ir::Value* d_sums);
 ir::Value* slice_of(GradientBuilder& g, ir::Value* x, int64_t dim, int64_t start, int64_t size);
 
-// Flops of products of `rows` rows with the weight, and bytes of all operands and results.
-Cost layer_cost(const ir::Op& op, double products, double flops_per_element);
+// --- work on the tiles
+
+// What a step does besides its product: functions of the gates and of the state, each one pass.
+struct StepFunctions {
+  std::vector<std::string_view> gates, state;
+};
+// Of all steps, one after the other: the state times the weight [gates, state] (operand 1) or, backwards, the gradients of the gates times it;
+// the same for a projection, if there is one. Between products and passes elements go to other tiles.
+std::vector<target::Work> layer_work(const ir::Op& op, const StepFunctions& functions, bool is_gradient,
+                                     int projection = -1);
 
 }  // namespace ipu::ops

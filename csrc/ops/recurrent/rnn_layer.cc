@@ -116,7 +116,10 @@ const OpRegistration rnn_layer =
         })
         .gradient(rnn_gradient)
         .reference(rnn_reference)
-        .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 6.0); })
+        .work([](const ir::Op& op) {
+          const bool is_relu = op.attributes.text("activation", "tanh") == "relu";
+          return layer_work(op, {{"Add"}, {is_relu ? "Relu" : "Tanh"}}, false);
+        })
         .from_aten({"rnn_tanh.input"}, [](AtenImportCall& call) { import_layers(call, make_rnn("tanh")); })
         .from_onnx("RNN", {7}, [](NodeImportCall& call) { import_node_layers(call, {0}, make_rnn("tanh")); })
         .from_aten({"rnn_relu.input"}, [](AtenImportCall& call) { import_layers(call, make_rnn("relu")); })
@@ -146,7 +149,9 @@ const OpRegistration rnn_layer_gradient =
         })
         .gradient_refused("a recurrent layer can be differentiated once")
         .reference(rnn_gradient_reference)
-        .cost([](const ir::Op& op) { return layer_cost(op, 1.0, 6.0); })
+        .work([](const ir::Op& op) {
+          return layer_work(op, {{"Mul", "Sub"}, {"Mul", "Add"}}, true);
+        })
         .samples({{{f32({3, 2, 4}), f32({4, 4}), f32({3, 2, 4})}, {}},
                   {{f32({4, 3, 5}), f32({5, 5}), std::nullopt, f32({3, 5})}, {{"reverse", true}}},
                   {{f32({2, 3, 3}), f32({3, 3}), f32({2, 3, 3}), f32({2, 3})}, kReluBack}});

@@ -3,6 +3,7 @@
 // S(i+1).
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -18,6 +19,15 @@ void for_each_row(const ReferenceCall& call, Row row) {
   const Split3 s = split_at(call.operand(0).type.shape, call.attributes.integer("dim"));
   for (int64_t o = 0; o < s.outer; ++o)
     for (int64_t i = 0; i < s.inner; ++i) row(o * s.size * s.inner + i, s.inner, s.size);
+}
+
+// So many products for each element, again and again with those twice as far away.
+std::vector<target::Work> doubling_work(const ir::Op& op, int64_t products) {
+  const ir::Type& x = op.operand(0)->type();
+  int64_t rounds = 0;
+  for (int64_t size = split_at(x.shape, op.attributes.integer("dim")).size; size > 1; size = (size + 1) / 2)
+    ++rounds;
+  return {{pass_over(x, {"Mul"}, 2).form, rounds * products}, {rearrangement_of(x, 1).form, rounds}};
 }
 
 void import_scan(AtenImportCall& call, std::string_view kind) {
@@ -51,6 +61,14 @@ const OpRegistration cumsum =
             }
           });
         })
+        // The library multiplies lines by a triangle of ones, in f32.
+        .work([](const ir::Op& op) {
+          const ir::Type& x = op.operand(0)->type();
+          const Split3 s = split_at(x.shape, op.attributes.integer("dim"));
+          if (x.elements() == 0) return std::vector<target::Work>{};
+          const target::ProductShape shape{.rows = s.outer * s.inner, .inputs = s.size, .outputs = s.size};
+          return std::vector<target::Work>{{target::ProductWork{.shape = shape}}};
+        })
         .from_aten({"cumsum"}, [](AtenImportCall& call) { import_scan(call, "cumsum"); })
         .samples({{{f32({3, 5})}, {{"dim", int64_t{1}}}},
                   {{f32({2, 4, 3})}, {{"dim", int64_t{1}}, {"reverse", true}}},
@@ -76,6 +94,7 @@ const OpRegistration cumprod =
               call.result().values[at + n * stride] = product *= x[at + n * stride];
           });
         })
+        .work([](const ir::Op& op) { return doubling_work(op, 1); })
         .from_aten({"cumprod"}, [](AtenImportCall& call) { import_scan(call, "cumprod"); })
         .samples({{{f32({3, 5})}, {{"dim", int64_t{1}}}},
                   {{f32({2, 4, 3})}, {{"dim", int64_t{1}}}},
@@ -94,6 +113,7 @@ const OpRegistration cumprod_gradient =
           return scan_type(c);
         })
         .gradient_refused("a cumulative product can be differentiated once")
+        .work([](const ir::Op& op) { return doubling_work(op, 3); })
         .reference([](ReferenceCall& call) {
           const std::vector<double>&dy = call.operand(0).values, &x = call.operand(1).values;
           std::vector<double>& dx = call.result().values;

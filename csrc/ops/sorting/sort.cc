@@ -9,6 +9,7 @@
 
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -68,13 +69,13 @@ const OpRegistration sort =
                         {{"dim", g.attributes().integer("dim")}}));
         })
         .reference(sort_reference)
-        .cost([](const ir::Op& op) {
-          const ir::Type& x = op.operand(0)->type();
-          const double n = static_cast<double>(x.elements());
-          const double size = static_cast<double>(
-              std::max<int64_t>(2, x.shape[static_cast<size_t>(op.attributes.integer("dim"))]));
-          return Cost{n * std::log2(size), static_cast<double>(x.bytes()),
-                      static_cast<double>(op.result(0)->type().bytes() + op.result(1)->type().bytes())};
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          const int64_t dim = op.attributes.integer("dim");
+          const Split3 s = split_at(op.operand(0)->type().shape, dim);
+          return {{target::SortWork{.rows = s.outer * s.inner,
+                                    .columns = s.size,
+                                    .kept = op.result(0)->type().shape[static_cast<size_t>(dim)],
+                                    .has_values = true}}};
         })
         .samples({{{f32({3, 5})}, {{"dim", int64_t{1}}}},
                   {{f32({4, 3})}, {{"dim", int64_t{0}}, {"descending", true}}},
