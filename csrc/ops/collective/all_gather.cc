@@ -77,6 +77,9 @@ const OpRegistration gather =
         .gradient(gather_gradient)
         .collective(all_gather)
         .kernels(group_kernel)
+        .work([](const ir::Op& op) {
+          return collective_work(op, target::Collective::kAllGather, op.result()->type());
+        })
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}}, {{"group_size", int64_t{1}}, {"dim", int64_t{1}}}},
              {{ir::Type{DType::kF32, {3}}}, {{"group_size", int64_t{1}}, {"form", std::string("new_axis")}}},
@@ -118,6 +121,7 @@ const OpRegistration slice =
         })
         .collective(replica_slice)
         .kernels(group_kernel)
+        .work(no_work())  // a part of what is there
         .samples({{{ir::Type{DType::kF32, {4, 2}}}, {{"group_size", int64_t{1}}}}});
 
 }  // namespace

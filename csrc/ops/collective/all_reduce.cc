@@ -33,6 +33,9 @@ const OpRegistration all_reduce =
           for (auto& results : call.results) results[0]->values = total;
         })
         .kernels(group_kernel)
+        .work([](const ir::Op& op) {
+          return collective_work(op, target::Collective::kAllReduce, op.result()->type());
+        })
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
                   {{ir::Type{DType::kI32, {4}}}, {}},
                   {{ir::Type{DType::kF32, {5}}}, {{"op", std::string("mean")}}},

@@ -31,6 +31,9 @@ const OpRegistration broadcast =
           for (auto& results : call.results) results[0]->values = call.operands[root][0]->values;
         })
         .kernels(group_kernel)
+        .work([](const ir::Op& op) {
+          return collective_work(op, target::Collective::kBroadcast, op.result()->type());
+        })
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}}});
 
 // Piece `to` along split_dim of member `from` becomes piece `from` along concat_dim of member `to`.
@@ -88,6 +91,9 @@ const OpRegistration exchange =
         })
         .collective(all_to_all)
         .kernels(group_kernel)
+        .work([](const ir::Op& op) {
+          return collective_work(op, target::Collective::kAllToAll, op.result()->type());
+        })
         .samples({{{ir::Type{DType::kF32, {4, 2}}},
                    {{"group_size", int64_t{1}}, {"split_dim", int64_t{0}}, {"concat_dim", int64_t{1}}}}});
 

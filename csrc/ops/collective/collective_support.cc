@@ -64,6 +64,13 @@ std::vector<const ReferenceTensor*> first_operands(const CollectiveCall& call) {
   return tensors;
 }
 
+std::vector<target::Work> collective_work(const ir::Op& op, target::Collective collective,
+                                          const ir::Type& whole) {
+  return {{target::CollectiveWork{.collective = collective,
+                                  .bytes = static_cast<double>(whole.bytes()),
+                                  .group = op.attributes.integer("group_size", 0)}}};
+}
+
 std::vector<KernelChoice> group_kernel(const ir::Op& op) {
   return {{op.kind(), with_defaults(*definition(op), op.attributes)}};
 }

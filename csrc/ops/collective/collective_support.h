@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 
@@ -30,6 +31,10 @@ std::vector<const ReferenceTensor*> first_operands(const CollectiveCall& call);
 // The kernel of a collective has the name of its op. Its operands are those of all members (kernels/collective);
 // the machine brings them together.
 std::vector<KernelChoice> group_kernel(const ir::Op& op);
+
+// Between the replicas of the group, `whole` being what all of them have together.
+std::vector<target::Work> collective_work(const ir::Op& op, target::Collective collective,
+                                          const ir::Type& whole);
 
 // Attributes that name the group of `g`'s op, with `more`.
 Attributes same_group(const GradientBuilder& g, Attributes more);

@@ -100,6 +100,12 @@ const OpRegistration ipu_all_reduce_op =
         .gradient(gradient)
         .reference(reference)
         .kernels([](const ir::Op&) { return std::vector<KernelChoice>{}; })
+        .work([](const ir::Op& op) -> std::vector<target::Work> {
+          if (is_identity(with_defaults(*definition(op), op.attributes))) return {};
+          return {{target::CollectiveWork{.bytes = static_cast<double>(op.result()->type().bytes()),
+                                          .group = op.operand_count(),
+                                          .is_of_ipus = true}}};
+        })
         .decompose(decompose)
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}, ir::Type{DType::kF32, {2, 3}}}, {}},

@@ -44,6 +44,10 @@ const OpRegistration reduce_scatter_op =
         .gradient(reduce_scatter_gradient)
         .collective(reduce_scatter)
         .kernels(group_kernel)
+        .work([](const ir::Op& op) {
+          if (op.attributes.text("op", "sum") == "local") return std::vector<target::Work>{};
+          return collective_work(op, target::Collective::kReduceScatter, op.operand(0)->type());
+        })
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}}, {{"group_size", int64_t{1}}}},
              {{ir::Type{DType::kF32, {5}}}, {{"group_size", int64_t{1}}, {"op", std::string("local")}}}});

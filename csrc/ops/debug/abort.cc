@@ -2,6 +2,7 @@
 #include "kernels/debug/abort.h"
 
 #include "ops/definition/graphcore_nodes.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -19,6 +20,7 @@ const OpRegistration abort_op =
         .traits(kSideEffects | kMayReuseFirstOperand)
         .infer([](const InferContext& c) { return std::vector<ir::Type>{c.operand(0)}; })
         .gradient([](GradientBuilder& g) { g.set(0, g.upstream()); })
+        .work([](const ir::Op& op) { return std::vector{reduction_of(op.operand(0)->type(), 1)}; })
         .reference([](ReferenceCall& call) {
           for (size_t i = 0; i < call.operand(0).values.size(); ++i)
             if (call.operand(0).values[i] != 0.0) kernels::raise_abort(static_cast<int64_t>(i));

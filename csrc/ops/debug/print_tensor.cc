@@ -3,6 +3,7 @@
 
 #include "kernels/debug/tensor_text.h"
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -63,6 +64,7 @@ const OpRegistration print_tensor =
           g.set(0, g.op("print_tensor", {g.upstream()}, attributes_of_gradient(g.attributes())));
         })
         .reference([](ReferenceCall& call) { call.result(0).values = call.operand(0).values; })
+        .work(one_pass({""}))  // into the stream; what the host does with it is its own
         .from_aten({"poptorch::print_tensor"}, import_print_tensor)
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
                   {{ir::Type{DType::kI32, {4}}}, {{"title", std::string("counts")}, {"aligned", true}}}});

@@ -1,6 +1,7 @@
 // io_tile_copy: between the tiles of an IPU that compute and those that exchange with the host and streaming
 // memory. The value stays; where it lies matters to memory and time only.
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -19,6 +20,9 @@ const OpRegistration io_tile_copy_op =
         .gradient([](GradientBuilder& g) {
           const bool to_io = g.attributes().text("to") == "io";
           g.set(0, g.op("io_tile_copy", {g.upstream()}, {{"to", std::string(to_io ? "compute" : "io")}}));
+        })
+        .work([](const ir::Op& op) {
+          return std::vector{rearrangement_of(op.result()->type(), op.result()->type().elements())};
         })
         .reference([](ReferenceCall& call) { call.result().values = call.operand(0).values; })
         .kernels([](const ir::Op&) {

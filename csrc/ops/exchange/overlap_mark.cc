@@ -1,6 +1,7 @@
 // overlap_mark: how far the transfer of an input or output of the model may overlap with compute. A front end takes
 // the marks out of the forward graph before it becomes a program (frontends/torch/executor/overlap_marks.h).
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -30,6 +31,7 @@ const OpRegistration overlap_mark_op =
         .kernels([](const ir::Op&) {
           return std::vector<KernelChoice>{{"copy", {}}};
         })
+        .work(no_work())
         .from_aten({"poptorch::overlap_mark"}, import_overlap_mark)
         .samples(
             {{{ir::Type{DType::kF32, {2, 3}}},

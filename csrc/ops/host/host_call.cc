@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/rule_support.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -122,6 +123,13 @@ const OpRegistration host_call =
           return types;
         })
         .gradient(host_call_gradient)
+        // Copies to and from streams; the function is the host's.
+        .work([](const ir::Op& op) {
+          std::vector<target::Work> work;
+          for (int i = 0; i < op.operand_count(); ++i) work.push_back(pass_over(op.operand(i)->type(), {""}));
+          for (int i = 0; i < op.result_count(); ++i) work.push_back(pass_over(op.result(i)->type(), {""}));
+          return work;
+        })
         .reference([](ReferenceCall& call) {
           const std::string function = call.attributes.text(kFunction);
           if (function != kernels::kIdentityFunction)

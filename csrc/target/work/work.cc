@@ -100,7 +100,8 @@ class Pricer {
   WorkPrice operator()(const CollectiveWork& work) const {
     const int64_t group = work.group == 0 ? replication_.replicas : work.group;
     if (group < 2) return {};
-    const double whole = all_reduce_seconds(machine_, work.bytes, group, replication_.ipus_of_a_replica);
+    const double whole =
+        all_reduce_seconds(machine_, work.bytes, group, work.is_of_ipus ? 1 : replication_.ipus_of_a_replica);
     return {.overhead = machine_["global_sync_cycles"],
             .seconds = work.collective == Collective::kAllReduce ? whole : whole / 2};
   }

@@ -74,7 +74,8 @@ enum class Collective : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllTo
 struct CollectiveWork {
   Collective collective = Collective::kAllReduce;
   double bytes = 0;
-  int64_t group = 0;  // replicas of a group; 0: all
+  int64_t group = 0;        // replicas of a group; 0: all
+  bool is_of_ipus = false;  // of one replica, in place of replicas
 };
 
 using WorkForm = std::variant<ProductWork, ConvolutionWork, PassWork, ReductionWork, RearrangementWork,
