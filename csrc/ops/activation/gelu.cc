@@ -5,6 +5,7 @@
 #include "ops/definition/family.h"
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/node_import_call.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -40,6 +41,7 @@ const OpRegistration gelu =
         .gradient([](GradientBuilder& g) {
           g.set(0, g.op("gelu_gradient", {g.operand(0), g.upstream()}, g.attributes()));
         })
+        .work(one_pass({"Gelu"}))  // the library has it whole, in the form of tanh
         .from_onnx("Gelu", {20},
                    [](NodeImportCall& c) {
                      c.set_result(0, c.op("gelu", {c.operand(0)}, {{"approximate", form_of(c)}}));
@@ -66,6 +68,7 @@ const OpRegistration gelu_gradient =
                              return dy * ((t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * slope);
                            })
         .attribute("approximate", "none")
+        .work(one_pass({"GeluSlope"}))
         .samples({{{f32({9}), f32({9})}, {{"approximate", std::string("tanh")}}, -3, 3, {}}});
 
 const OpRegistration gelu_slope =
@@ -90,15 +93,18 @@ const OpRegistration silu = define_op("silu", "activation")
                                 .gradient([](GradientBuilder& g) {
                                   g.set(0, g.op("silu_gradient", {g.operand(0), g.upstream()}));
                                 })
+                                .work(one_pass({"Swish"}))
                                 .from_aten({"silu"})
                                 .from_graphcore("Swish")
                                 .samples(unary_samples());
 
-const OpRegistration silu_gradient = activation_gradient_op(
-    "silu_gradient", "x", "dy times the slope of silu at x.", [](Expr x, Expr dy, const Attributes&) {
-      const Expr s = unary(Func::kSigmoid, x);
-      return dy * s * (x * (1.0 - s) + 1.0);
-    });
+const OpRegistration silu_gradient =
+    activation_gradient_op("silu_gradient", "x", "dy times the slope of silu at x.",
+                           [](Expr x, Expr dy, const Attributes&) {
+                             const Expr s = unary(Func::kSigmoid, x);
+                             return dy * s * (x * (1.0 - s) + 1.0);
+                           })
+        .work(one_pass({"SwishSlope"}));
 
 Expr softplus_tanh(const Expr& x) {
   // log1p(exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|)).

@@ -1,6 +1,7 @@
 // Rectifiers: relu, leaky_relu, threshold, hardtanh (relu6), prelu. At a corner the gradient is torch's:
 // relu'(0) = 0, hardtanh' is 0 at its bounds (unlike clamp).
 #include "ops/definition/family.h"
+#include "ops/definition/work.h"
 
 namespace ipu::ops {
 namespace {
@@ -17,6 +18,7 @@ const OpRegistration relu = define_op("relu", "activation")
                                 .gradient([](GradientBuilder& g) {
                                   g.set(0, g.op("relu_gradient", {g.result(), g.upstream()}));
                                 })
+                                .work(one_pass({"Relu"}))
                                 .from_aten({"relu"})
                                 .from_onnx("Relu", {6})
                                 .samples(unary_samples())
@@ -29,7 +31,8 @@ const OpRegistration relu_gradient =
         .gradient([](GradientBuilder& g) {
           if (g.needs(0)) g.set(0, g.zeros(g.operand_type(0)));
           if (g.needs(1)) g.set(1, g.op("relu_gradient", {g.operand(0), g.upstream()}));
-        });
+        })
+        .work(one_pass({"Relu"}));
 
 const OpRegistration leaky_relu =
     define_op("leaky_relu", "activation")

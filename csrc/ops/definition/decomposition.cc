@@ -134,7 +134,7 @@ std::vector<ir::Value*> gradients_of_parts(const Parts& parts, const std::vector
 
 namespace {
 
-// A compound alone on inputs of these types (nullptr: absent), decomposed: its results are the graph's.
+// A compound or what is expanded alone on inputs of these types (nullptr: absent), in its parts: its results are the graph's.
 struct Alone {
   ir::Module module;
   ir::Graph* graph = module.add_graph("compound");
@@ -147,7 +147,8 @@ struct Alone {
     ir::Builder builder(graph);
     builder.settings = settings;
     ir::Op* op = build_op(builder, def.name, operands, attributes);
-    for (ir::Value* result : def.decompose(*op)) graph->append_output(result);
+    for (ir::Value* result : def.decompose ? def.decompose(*op) : def.expand(builder, *op))
+      graph->append_output(result);
     graph->erase(op);
   }
 };

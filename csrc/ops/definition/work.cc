@@ -134,7 +134,7 @@ OpWork work_of(const ir::Op& op) {
     if (functions.empty()) return {};  // an operand as it is
     return {{pass_of(op, std::move(functions))}};
   }
-  if (def->decompose) return work_of_parts(op);
+  if (def->decompose || def->expand) return work_of_parts(op);
   return {{guess(op)}, true};
 }
 

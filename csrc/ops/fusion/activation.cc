@@ -16,6 +16,13 @@ bool is_activation(const ir::Op& op) {
   return op.is("relu") || (op.is("gelu") && op.attributes.text("approximate", "none") == "none");
 }
 
+void add_activation_work(const ir::Op& op, const ir::Value* addend, std::vector<target::Work>* work) {
+  const std::string activation = op.attributes.text("activation", "none");
+  const ir::Type& y = op.result()->type();
+  if (activation != "none") work->push_back(pass_over(y, {activation == "relu" ? "Relu" : "Gelu"}));
+  if (addend != nullptr) work->push_back(pass_over(y, {"Add"}, 2));
+}
+
 void require_activation(const InferContext& c) {
   const std::string& activation = c.attributes.text("activation", "none");
   if (!activated(activation, Expr::input(0, DType::kF32)))

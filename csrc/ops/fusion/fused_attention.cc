@@ -9,6 +9,8 @@
 #include "ops/definition/build.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/linear/product_work.h"
+#include "ops/softmax/softmax_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -97,15 +99,22 @@ void reference(ReferenceCall& call) {
   }
 }
 
-Cost cost_of(const ir::Op& op) {
-  const ir::Type &q = op.operand(kQuery)->type(), &v = op.operand(kValue)->type(), &y = op.result()->type();
-  const auto scores = static_cast<double>(element_count(scores_of(q, op.operand(kKey)->type())));
-  const auto width = static_cast<double>(q.shape.back() + v.shape.back());
-  Cost cost{scores * (2.0 * width + 5.0), 0.0, static_cast<double>(y.bytes())};
-  if (op.result_count() > 1) cost.bytes_out += static_cast<double>(op.result(1)->type().bytes());
-  for (int i = 0; i < op.operand_count(); ++i)
-    if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  return cost;
+std::vector<target::Work> attention_work(const ir::Op& op) {
+  const ir::Type &q = op.operand(kQuery)->type(), &v = op.operand(kValue)->type();
+  const ir::Type scores{q.dtype, scores_of(q, op.operand(kKey)->type())};
+  const Shape& s = scores.shape;
+  const int64_t rows = s[s.size() - 2], keys = s.back(),
+                lines = element_count(std::span(s).first(s.size() - 1));
+  const int64_t groups = lines / std::max<int64_t>(rows, 1);
+  std::vector<target::Work> work =
+      product_work(op, {.groups = groups, .rows = rows, .inputs = q.shape.back(), .outputs = keys});
+  const bool has_mask = op.operand_count() > kMask || op.attributes.boolean("causal", false);
+  work.push_back(has_mask ? pass_over(scores, {"Mul", "Add"}, 2) : pass_over(scores, {"Mul"}, 2));
+  std::ranges::copy(softmax_work(scores, lines), std::back_inserter(work));
+  std::ranges::copy(
+      product_work(op, {.groups = groups, .rows = rows, .inputs = keys, .outputs = v.shape.back()}),
+      std::back_inserter(work));
+  return work;
 }
 
 const char* const kMeaning =
@@ -130,7 +139,7 @@ OpDefBuilder attention_op(const char* name, const char* also, DTypeSet dtypes) {
       .gradient_refused("it is made after gradients are")
       .reference(reference)
       .kernel(name)
-      .cost(cost_of);
+      .work(attention_work);
   return builder;
 }
 

@@ -8,6 +8,8 @@
 #include "ops/definition/build.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
+#include "ops/linear/product_work.h"
+#include "ops/softmax/softmax_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -73,16 +75,22 @@ void reference(ReferenceCall& call) {
   }
 }
 
-Cost cost_of(const ir::Op& op) {
-  const ir::Type &q = op.operand(kQuery)->type(), &v = op.operand(kValue)->type(),
-                 &w = op.operand(kWeights)->type();
-  Cost cost{static_cast<double>(w.elements()) *
-            (4.0 * static_cast<double>(q.shape.back() + v.shape.back()) + 5.0)};
-  for (int i = 0; i < op.operand_count(); ++i)
-    if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  for (int i = 0; i < op.result_count(); ++i)
-    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
-  return cost;
+// Weights and value give the gradient of the scores, and these those of query and key.
+std::vector<target::Work> attention_gradient_work(const ir::Op& op) {
+  const ir::Type& w = op.operand(kWeights)->type();
+  const Shape& s = w.shape;
+  const int64_t rows = s[s.size() - 2], keys = s.back(),
+                lines = element_count(std::span(s).first(s.size() - 1));
+  const int64_t width = op.operand(kQuery)->type().shape.back(),
+                out = op.operand(kValue)->type().shape.back();
+  const int64_t groups = lines / std::max<int64_t>(rows, 1);
+  std::vector<target::Work> work = softmax_gradient_work(w, lines);
+  for (const target::ProductShape& shape : {target::ProductShape{groups, rows, out, keys},
+                                            {groups, keys, rows, out},
+                                            {groups, rows, keys, width},
+                                            {groups, keys, rows, width}})
+    std::ranges::copy(product_work(op, shape), std::back_inserter(work));
+  return work;
 }
 
 const OpRegistration fused_attention_gradient =
@@ -109,7 +117,7 @@ const OpRegistration fused_attention_gradient =
         .gradient_refused("it is made after gradients are")
         .reference(reference)
         .kernel("fused_attention_gradient")
-        .cost(cost_of)
+        .work(attention_gradient_work)
         .samples({{{f32({2, 3, 4}), f32({2, 5, 4}), f32({2, 5, 3}), f32({2, 3, 5}), f32({2, 3, 3})},
                    {{"scale", 0.5}}},
                   {{f32({2, 20, 4}), f32({2, 20, 4}), f32({2, 20, 4}), f32({2, 20, 20}), f32({2, 20, 4})},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "ops/convolution/convolution_work.h"
 #include "ops/convolution/window.h"
 #include "ops/definition/build.h"
 #include "ops/definition/rule_support.h"
@@ -46,14 +47,13 @@ void reference(ReferenceCall& call) {
   }
 }
 
-Cost cost_of(const ir::Op& op) {
-  const ir::Type &y = op.result()->type(), &w = op.operand(kWeight)->type();
-  const auto taps = static_cast<double>(w.elements()) / static_cast<double>(std::max<int64_t>(1, w.shape[0]));
-  Cost cost{2.0 * static_cast<double>(y.elements()) * taps, 0.0, static_cast<double>(y.bytes())};
-  for (int i : {kX, kWeight, kAddend})
-    if (i < op.operand_count() && op.operand(i) != nullptr)
-      cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  return cost;
+std::vector<target::Work> fused_conv_work(const ir::Op& op) {
+  std::vector<target::Work> work = forward_convolution_work(op);
+  for (const auto& [operand, function] : {std::pair{kScale, "Mul"}, {kBias, "Add"}})
+    if (operand < op.operand_count() && op.operand(operand) != nullptr)
+      work.push_back(pass_over(op.result()->type(), {function}, 2));
+  add_activation_work(op, op.operand_count() > kAddend ? op.operand(kAddend) : nullptr, &work);
+  return work;
 }
 
 Attributes window_of(Shape strides, Shape low, Shape high, int64_t groups, std::string activation) {
@@ -89,7 +89,7 @@ const OpRegistration fused_conv =
                                LayoutWish::kPlain, LayoutWish::kChannelsLast},
                               {LayoutWish::kChannelsLast}};
         })
-        .cost(cost_of)
+        .work(fused_conv_work)
         // Without addends, which lie channels last, as no input of a program does.
         .samples(
             {{{f32({2, 3, 5, 4}), f32({2, 3, 3, 2}), f32({2}), f32({2})},

@@ -5,6 +5,7 @@
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
 #include "ops/fusion/activation.h"
+#include "ops/linear/product_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -42,14 +43,10 @@ void reference(ReferenceCall& call) {
   }
 }
 
-Cost cost_of(const ir::Op& op) {
-  const ir::Type &y = op.result()->type(), &w = op.operand(kWeight)->type();
-  Cost cost{2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.shape[1]), 0.0,
-            static_cast<double>(y.bytes())};
-  for (int i : {kX, kWeight, kAddend})
-    if (i < op.operand_count() && op.operand(i) != nullptr)
-      cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  return cost;
+std::vector<target::Work> fused_linear_work(const ir::Op& op) {
+  std::vector<target::Work> work = linear_work(op);
+  add_activation_work(op, op.operand_count() > kAddend ? op.operand(kAddend) : nullptr, &work);
+  return work;
 }
 
 const OpRegistration fused_linear =
@@ -69,7 +66,7 @@ const OpRegistration fused_linear =
         .reference(reference)
         .kernel("fused_linear")
         .layouts({{LayoutWish::kPlain, LayoutWish::kPanels}, {}})
-        .cost(cost_of)
+        .work(fused_linear_work)
         .samples(
             {{{f32({3, 4}), f32({70, 4}), f32({70})}, {{"activation", std::string("gelu")}}},
              {{f32({3, 4}), f32({2, 4})}, {{"activation", std::string("relu")}}},

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/family.h"
+#include "ops/definition/work.h"
 #include "ops/expression/function_facts.h"
 #include "support/error.h"
 
@@ -117,18 +118,10 @@ void reference(ReferenceCall& call) {
   }
 }
 
-Cost cost(const ir::Op& op) {
-  Cost cost;
+std::vector<target::Work> fused_work(const ir::Op& op) {
   std::vector<Expr> inputs;
-  for (int i = 0; i < op.operand_count(); ++i) {
-    inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
-    cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  }
-  for (int i = 0; i < op.result_count(); ++i)
-    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
-  for (const Expr& tree : trees_of(PointwiseProgram::from_attributes(op.attributes), inputs))
-    cost.flops += static_cast<double>(flops(tree) * op.result()->type().elements());
-  return cost;
+  for (int i = 0; i < op.operand_count(); ++i) inputs.push_back(Expr::input(i, op.operand(i)->type().dtype));
+  return {pass_of(op, functions_of(trees_of(PointwiseProgram::from_attributes(op.attributes), inputs)))};
 }
 
 // y = relu(a + b), z = a + b.
@@ -157,7 +150,7 @@ const OpRegistration fused_pointwise =
         .gradient_refused("fusion comes after differentiation")
         .reference(reference)
         .kernel("pointwise")
-        .cost(cost)
+        .work(fused_work)
         .samples({{{f32({2, 3}), f32({3})}, sample_program(), -1, 1, {}}});
 
 }  // namespace
