@@ -202,7 +202,7 @@ TEST_P(EveryOp, ZeroGradientIsZeroAlmostEverywhere) {
   }
 }
 
-// --- compounds, cost, traits
+// --- compounds, traits
 
 TEST_P(EveryOp, DecompositionHasTheSameValue) {
   if (!def().decompose) GTEST_SKIP() << "no compound";
@@ -245,29 +245,6 @@ TEST_P(EveryOp, PartsHaveTheSettingsAndTheLocationOfTheirCompound) {
       EXPECT_EQ(part->location, line) << part->kind();
       EXPECT_EQ(part->settings, settings) << part->kind();
     }
-  }
-}
-
-TEST_P(EveryOp, CostIsPositiveAndGrowsWithTheOperands) {
-  for (size_t n = 0; n < def().samples.size(); ++n) {
-    const SampleGraph s = build_sample(def(), def().samples[n]);
-    const Cost cost = def().cost(*s.op);
-    if (s.op->result_count() > 0 && s.op->result()->type().elements() > 0) {
-      EXPECT_GT(cost.flops + cost.bytes_in + cost.bytes_out, 0) << name_of(def(), n);
-    }
-    Sample larger = def().samples[n];
-    for (std::optional<ir::Type>& type : larger.operands)
-      if (type && !type->shape.empty()) type->shape[0] *= 2;
-    SampleGraph l;
-    try {
-      l = build_sample(def(), larger);
-    } catch (const Error&) {
-      continue;  // attributes that fix the shapes
-    }
-    const Cost more = def().cost(*l.op);
-    EXPECT_GE(more.flops, cost.flops) << name_of(def(), n);
-    EXPECT_GE(more.bytes_in, cost.bytes_in) << name_of(def(), n);
-    EXPECT_GE(more.bytes_out, cost.bytes_out) << name_of(def(), n);
   }
 }
 

@@ -137,7 +137,7 @@ typedef struct ipu_custom_op {
   const char* gradient_reason; /* of IPU_GRADIENT_REFUSED */
   int32_t gradient_count;
   const ipu_gradient* gradients;
-  double (*flops)(const ipu_call* call); /* NULL: one for each element of the results */
+  double (*flops)(const ipu_call* call); /* for the device model; NULL: not known */
 } ipu_custom_op;
 
 typedef struct ipu_custom_op_table {

@@ -12,6 +12,7 @@
 
 #include "kernels/custom/custom_kernel.h"
 #include "ops/definition/gradient_builder.h"
+#include "ops/definition/work.h"
 #include "support/error.h"
 
 namespace ipu::ops {
@@ -143,23 +144,18 @@ void build_gradients(const ipu_custom_op& op, GradientBuilder& g) {
   }
 }
 
-Cost cost_of(const ipu_custom_op& op, const ir::Op& use) {
-  Cost cost;
+// As many additions as its library counts.
+std::vector<target::Work> counted_work(const ipu_custom_op& op, const ir::Op& use) {
   std::vector<const ir::Type*> types;
-  for (int i = 0; i < use.operand_count(); ++i) {
+  for (int i = 0; i < use.operand_count(); ++i)
     types.push_back(use.operand(i) == nullptr ? nullptr : &use.operand(i)->type());
-    if (types.back() != nullptr) cost.bytes_in += static_cast<double>(types.back()->bytes());
-  }
-  for (int i = 0; i < use.result_count(); ++i) {
-    cost.bytes_out += static_cast<double>(use.result(i)->type().bytes());
-    cost.flops += static_cast<double>(use.result(i)->type().elements());
-  }
-  if (op.flops != nullptr) {
-    const Attributes attributes = with_defaults(*definition(use), use.attributes);
-    const Call call(op, types, attributes);
-    cost.flops = kernels::in_library(op, "count of operations", [&] { return op.flops(call.call.get()); });
-  }
-  return cost;
+  const Attributes attributes = with_defaults(*definition(use), use.attributes);
+  const Call call(op, types, attributes);
+  const double flops =
+      kernels::in_library(op, "count of operations", [&] { return op.flops(call.call.get()); });
+  target::PassWork pass = std::get<target::PassWork>(pass_of(use, {"Add"}).form);
+  pass.elements = static_cast<int64_t>(std::max(flops, static_cast<double>(pass.elements)));
+  return {{pass}};
 }
 
 OpDef definition_of(const ipu_custom_op& op) {
@@ -201,7 +197,7 @@ OpDef definition_of(const ipu_custom_op& op) {
     attributes.set("op", name);
     return std::vector<KernelChoice>{{"custom", std::move(attributes)}};
   });
-  builder.cost([&op](const ir::Op& use) { return cost_of(op, use); });
+  if (op.flops != nullptr) builder.work([&op](const ir::Op& use) { return counted_work(op, use); });
   return builder.take();
 }
 

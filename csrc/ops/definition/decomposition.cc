@@ -168,19 +168,11 @@ void decomposed_reference(const OpDef& def, ReferenceCall& call) {
   for (size_t i = 0; i < results.size(); ++i) call.results[i]->values = std::move(results[i].values);
 }
 
-namespace {
-
-std::vector<const ir::Type*> operand_types(const ir::Op& op) {
+OpWork work_of_parts(const ir::Op& op) {
   std::vector<const ir::Type*> types;
   for (int i = 0; i < op.operand_count(); ++i)
     types.push_back(op.operand(i) == nullptr ? nullptr : &op.operand(i)->type());
-  return types;
-}
-
-}  // namespace
-
-OpWork work_of_parts(const ir::Op& op) {
-  const Alone alone(*definition(op), operand_types(op), op.attributes, op.settings);
+  const Alone alone(*definition(op), types, op.attributes, op.settings);
   OpWork work;
   for (const auto& part : alone.graph->ops()) {
     OpWork own = work_of(*part);
@@ -188,15 +180,6 @@ OpWork work_of_parts(const ir::Op& op) {
     work.is_guess = work.is_guess || own.is_guess;
   }
   return work;
-}
-
-double flops_of_parts(const ir::Op& op) {
-  const std::vector<const ir::Type*> types = operand_types(op);
-  const Alone alone(*definition(op), types, op.attributes);
-  double flops = 0.0;
-  for (const auto& part : alone.graph->ops())
-    if (const OpDef* def = definition(*part)) flops += def->cost(*part).flops;
-  return flops;
 }
 
 }  // namespace ipu::ops

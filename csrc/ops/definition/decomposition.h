@@ -1,4 +1,4 @@
-// What compounds stand for: their parts, the value and the cost of these, and the gradients that follow from
+// What compounds stand for: their parts, the value and the work of these, and the gradients that follow from
 // them. One mechanism for all compounds; a compound states its parts alone.
 #pragma once
 
@@ -61,7 +61,6 @@ std::vector<ir::Value*> decompose_gradient(ir::Op& op, const Parts* forward);
 
 // For definitions.
 void decomposed_reference(const OpDef& def, ReferenceCall& call);
-double flops_of_parts(const ir::Op& op);
 OpWork work_of_parts(const ir::Op& op);
 OpDef gradient_of_compound(const OpDef& forward, const std::vector<std::string>& saved);
 std::function<void(GradientBuilder&)> emit_compound_gradient(const std::string& kind, std::vector<int> saved);

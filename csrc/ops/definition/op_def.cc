@@ -114,15 +114,6 @@ void elementwise_reference(const OpDef& def, ReferenceCall& call) {
   }
 }
 
-Cost bytes_of(const ir::Op& op) {
-  Cost cost;
-  for (int i = 0; i < op.operand_count(); ++i)
-    if (op.operand(i) != nullptr) cost.bytes_in += static_cast<double>(op.operand(i)->type().bytes());
-  for (int i = 0; i < op.result_count(); ++i)
-    cost.bytes_out += static_cast<double>(op.result(i)->type().bytes());
-  return cost;
-}
-
 void fill_in_elementwise(OpDef* def) {
   def->traits |= kElementwise | kAnyLayout;
   if (!def->batch && !def->has(kRandom)) def->batch = elementwise_batch;
@@ -135,14 +126,6 @@ void fill_in_elementwise(OpDef* def) {
       const kernels::PointwiseProgram program = compile(trees, dtypes);
       if (program.code.size() > kernels::kMostInstructions) return std::vector<KernelChoice>{};
       return std::vector<KernelChoice>{{"pointwise", program.to_attributes()}};
-    };
-  if (!def->cost)
-    def->cost = [def](const ir::Op& op) {
-      Cost cost = bytes_of(op);
-      std::vector<DType> dtypes;
-      for (const Expr& tree : trees_of(*def, op, dtypes)) cost.flops += static_cast<double>(flops(tree));
-      cost.flops *= static_cast<double>(op.result()->type().elements());
-      return cost;
     };
 }
 
@@ -160,19 +143,6 @@ void fill_in_defaults(OpDef* def) {
     def->reference_is_decomposition = true;
     def->reference = [def](ReferenceCall& call) { decomposed_reference(*def, call); };
   }
-  if (def->decompose && !def->cost)
-    def->cost = [](const ir::Op& op) {
-      Cost cost = bytes_of(op);
-      cost.flops = flops_of_parts(op);
-      return cost;
-    };
-  if (!def->cost)
-    def->cost = [](const ir::Op& op) {
-      Cost cost = bytes_of(op);
-      for (int i = 0; i < op.result_count(); ++i)
-        cost.flops += static_cast<double>(op.result(i)->type().elements());
-      return cost;
-    };
 }
 
 }  // namespace
@@ -271,10 +241,6 @@ OpDefBuilder& OpDefBuilder::layouts(LayoutWishes wishes) {
 }
 OpDefBuilder& OpDefBuilder::batch(BatchRule rule) {
   def_.batch = std::move(rule);
-  return *this;
-}
-OpDefBuilder& OpDefBuilder::cost(std::function<Cost(const ir::Op&)> rule) {
-  def_.cost = std::move(rule);
   return *this;
 }
 OpDefBuilder& OpDefBuilder::work(WorkRule rule) {

@@ -125,11 +125,6 @@ struct Sample {
   std::map<int, std::pair<double, double>> range = {};  // per operand, overrides low and high
 };
 
-struct Cost {
-  double flops = 0;
-  double bytes_in = 0, bytes_out = 0;
-};
-
 struct OpDef {
   std::string name, family, doc;
   std::vector<OperandDef> operands;
@@ -140,7 +135,7 @@ struct OpDef {
   GradientKind gradient_kind = GradientKind::kNone;
   std::string gradient_refusal;
   std::function<void(GradientBuilder&)> gradient;
-  // Elementwise ops: one tree per result from the operands' dtypes. `reference`, `kernels`, `cost` then
+  // Elementwise ops: one tree per result from the operands' dtypes. `reference`, `kernels`, `work` then
   // follow.
   std::function<std::vector<Expr>(std::span<const Expr> inputs, const Attributes&, DType result)> expression;
   // The value in f64, exact integers; results arrive sized, in order. The interpreter rounds them to their
@@ -152,13 +147,12 @@ struct OpDef {
   std::function<std::vector<KernelChoice>(const ir::Op&)>
       kernels;  // default: {id = name, attributes of the op}
   std::function<LayoutWishes(const ir::Op&)>
-      layouts;                              // default: all plain. Ops of any layout (traits) have none
-  std::function<Cost(const ir::Op&)> cost;  // default: bytes moved, one flop per result element
+      layouts;  // default: all plain. Ops of any layout (traits) have none
   // What it does on the tiles of an IPU, for the device model: read by work_of (work.h), which says what stands without a rule.
   WorkRule work;
   // Compounds: builds the equivalent ops before `op` and returns the replacements of its results, with the
   // settings and location of `op`. Run by the pass `decompose` on those that no kernel takes. A compound that
-  // states no reference or cost has those of its parts.
+  // states no reference or work has those of its parts.
   std::function<std::vector<ir::Value*>(ir::Op& op)> decompose;
   bool reference_is_decomposition = false;
   std::optional<GradientOf> gradient_of;
@@ -211,11 +205,10 @@ class OpDefBuilder {
   OpDefBuilder& kernels(std::function<std::vector<KernelChoice>(const ir::Op&)> choose);
   OpDefBuilder& layouts(std::function<LayoutWishes(const ir::Op&)> rule);
   OpDefBuilder& layouts(LayoutWishes wishes);  // the same whatever the attributes
-  OpDefBuilder& cost(std::function<Cost(const ir::Op&)> rule);
   OpDefBuilder& work(WorkRule rule);
   OpDefBuilder& decompose(std::function<std::vector<ir::Value*>(ir::Op&)> rule);
   // A compound without a kernel unless one is stated after it: what it stands for, and from this also
-  // value and cost unless stated.
+  // value and work unless stated.
   OpDefBuilder& compound(std::function<std::vector<ir::Value*>(Composer&)> rule);
   // The gradient is a compound too, "<name>_gradient", defined along: (operands..., saved results..., the
   // gradients of the results) -> the gradients of the operands numbered in `wants`. It stands for the
