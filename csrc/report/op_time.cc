@@ -110,7 +110,9 @@ OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::R
     }
     sum += target::price(machine, phase, replication);
   }
-  const double factor = follows_another(op) ? machine["network_factor"] : 1;
+  const bool is_small = sum.compute + sum.exchange < sum.overhead;
+  const double factor =
+      follows_another(op) ? machine[is_small ? "small_operation_factor" : "network_factor"] : 1;
   time.cycles = Cycles{.compute = sum.compute, .exchange = sum.exchange, .overhead = sum.overhead} * factor;
   time.cycles.links = sum.seconds * machine["clock_hz"];
   return time;

@@ -18,7 +18,7 @@ TEST(Passes, over_more_elements_never_take_less) {
                           norm_cycles(gc200(), elements, 1, 2, Direction::kForward),
                           softmax_cycles(gc200(), elements, 1, 2, Direction::kForward),
                           rearrange_cycles(gc200(), elements, 8),
-                          gather_cycles(gc200(), elements, 64, 0, Direction::kForward),
+                          gather_cycles(gc200(), elements, 64, 0, 1, Direction::kForward),
                           random_cycles(gc200(), elements)};
     for (size_t i = 0; i < 7; ++i) {
       EXPECT_GE(now[i], before[i]) << i;
@@ -45,8 +45,8 @@ TEST(Passes, of_norms_and_softmax_are_sums_of_passes) {
     EXPECT_GT(softmax_cycles(gc200(), 1 << 20, 1024, 2, direction),
               3 * pass_cycles(gc200(), 1 << 20, 2, 1, 1));
   }
-  EXPECT_EQ(gather_cycles(gc200(), 100, 64, 0, Direction::kBackward),
-            2 * gather_cycles(gc200(), 100, 64, 0, Direction::kForward));
+  EXPECT_EQ(gather_cycles(gc200(), 100, 64, 0, 1, Direction::kBackward),
+            2 * gather_cycles(gc200(), 100, 64, 0, 1, Direction::kForward));
 }
 
 TEST(VertexLoops, take_an_instruction_a_cycle_and_more_for_each_iteration) {

@@ -65,5 +65,6 @@ def conformer_training(batch, config, frames=1220, words=40):
     )
 
 
-def pieces(batch, frames, width):
-    return _values(batch, frames, width), _values(1, frames, width)
+def conformer_images(batch, frames, config):
+    left = ((frames - 1) // 2 - 1) // 2
+    return _values(batch, 3, frames, config.features), _values(1, left, config.width)

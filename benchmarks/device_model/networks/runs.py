@@ -244,13 +244,12 @@ def served_resnet(row):
 
 
 def served_conformer(row):
-    """Three pieces of 64 frames of width 512 a sample. [BYTE]"""
-    config = dataclasses.replace(speech.MEDIUM, width=512, heads=8, dropout=0.0)
+    """The encoder over three channels of 512 frames with 64 features. [BYTE]"""
+    config = dataclasses.replace(speech.MEDIUM, features=64, dropout=0.0)
     return served(
-        lambda: speech.ConformerPieces(config),
-        lambda rows: inputs.pieces(rows, 64, config.width),
+        lambda: speech.ConformerEncoder(config, [config.layers], channels=3),
+        lambda rows: inputs.conformer_images(rows, 512, config),
         row,
-        1 / 3,
         io_tiles=64,
     )
 

@@ -97,24 +97,24 @@ class ConformerLayer(nn.Module):
 
 
 class Subsampling(nn.Module):
-    """Two convolutions with a stride of two: a quarter of the frames."""
+    """Two convolutions with a stride of two over [batch, channels, frames, features]: a quarter of the frames."""
 
-    def __init__(self, config):
+    def __init__(self, config, channels=1):
         super().__init__()
         width = config.width
-        self.path = nn.Sequential(nn.Conv2d(1, width, 3, 2), nn.ReLU(), nn.Conv2d(width, width, 3, 2), nn.ReLU())
+        self.path = nn.Sequential(nn.Conv2d(channels, width, 3, 2), nn.ReLU(), nn.Conv2d(width, width, 3, 2), nn.ReLU())
         self.out = nn.Linear(width * (((config.features - 1) // 2 - 1) // 2), width)
 
     def forward(self, x):
-        x = self.path(x.unsqueeze(1))
+        x = self.path(x)
         return self.out(x.transpose(1, 2).flatten(2))
 
 
 class ConformerEncoder(nn.Module):
-    def __init__(self, config, layers, is_recomputed=False):
+    def __init__(self, config, layers, is_recomputed=False, channels=1):
         super().__init__()
         self.blocks, self.is_recomputed = Blocks(layers), is_recomputed
-        self.subsampling = Subsampling(config)
+        self.subsampling = Subsampling(config, channels)
         self.layers = nn.ModuleList(ConformerLayer(config) for _ in range(config.layers))
 
     def forward(self, speech, distances):
@@ -157,7 +157,7 @@ class ConformerTraining(nn.Module):
         self.ctc, self.out = nn.Linear(config.width, config.vocabulary), nn.Linear(config.width, config.vocabulary)
 
     def forward(self, speech, distances, words, mask, following, frames, lengths):
-        memory = self.encoder(speech, distances)
+        memory = self.encoder(speech.unsqueeze(1), distances)
         x = self.words(words)
         for layer in self.decoders:
             x = layer(x, memory, mask)
@@ -166,16 +166,3 @@ class ConformerTraining(nn.Module):
         likely = F.log_softmax(self.ctc(memory).float(), dim=-1).transpose(0, 1)
         loss = 0.7 * loss + 0.3 * F.ctc_loss(likely, following, frames, lengths)
         return poptorch.identity_loss(loss, reduction="none")
-
-
-class ConformerPieces(nn.Module):
-    """The layers of the encoder over pieces of speech that are subsampled already."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.layers = nn.ModuleList(ConformerLayer(config) for _ in range(config.layers))
-
-    def forward(self, pieces, distances):
-        for layer in self.layers:
-            pieces = layer(pieces, distances)
-        return pieces

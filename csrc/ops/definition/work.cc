@@ -109,10 +109,12 @@ target::Work rearrangement_of(const ir::Type& type, int64_t contiguous) {
       .contiguous_bytes = contiguous * static_cast<int64_t>(size_in_bytes(type.dtype))}};
 }
 
-target::Work gather_from(const ir::Type& table, int64_t rows, int64_t row_elements, bool is_update) {
+target::Work gather_from(const ir::Type& table, int64_t rows, int64_t row_elements, bool is_update,
+                         int64_t groups) {
   return {target::GatherWork{.rows = rows,
                              .row_bytes = row_elements * static_cast<int64_t>(size_in_bytes(table.dtype)),
                              .table_bytes = table.bytes(),
+                             .groups = groups,
                              .is_update = is_update}};
 }
 

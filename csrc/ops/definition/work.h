@@ -32,7 +32,8 @@ target::Work reduction_of(const ir::Type& x, int64_t results, int64_t sums = 1);
 // The same elements in another place or order; `contiguous` elements stay together.
 target::Work rearrangement_of(const ir::Type& type, int64_t contiguous);
 // `elements` of `table` at `rows` numbers, or added there.
-target::Work gather_from(const ir::Type& table, int64_t rows, int64_t row_elements, bool is_update = false);
+target::Work gather_from(const ir::Type& table, int64_t rows, int64_t row_elements, bool is_update = false,
+                         int64_t groups = 1);
 
 // Rules: that pass alone; nothing, since the machine has the result for free.
 WorkRule one_pass(std::vector<std::string_view> functions);

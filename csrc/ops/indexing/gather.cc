@@ -102,7 +102,8 @@ const OpRegistration gather =
                             });
         })
         .work([](const ir::Op& op) {
-          return std::vector{gather_from(op.operand(0)->type(), op.operand(1)->type().elements(), 1)};
+          return std::vector{
+              gather_from(op.operand(0)->type(), op.operand(1)->type().elements(), 1, false, apart_of(op))};
         })
         .from_aten({"gather"}, import_gather)
         .from_aten({"take_along_dim"}, import_take_along_dim)

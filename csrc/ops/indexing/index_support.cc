@@ -27,13 +27,22 @@ void require_gatherable(const InferContext& context, const Shape& x, const Shape
 }
 
 std::vector<target::Work> scattered_elements(const ir::Op& op) {
-  return {gather_from(op.operand(0)->type(), op.operand(2)->type().elements(), 1, true)};
+  return {gather_from(op.operand(0)->type(), op.operand(2)->type().elements(), 1, true, apart_of(op))};
 }
 
 std::vector<target::Work> updated_slices(const ir::Op& op) {
   const int64_t rows = op.operand(1)->type().elements();
   const int64_t row = op.operand(2)->type().elements() / std::max<int64_t>(rows, 1);
-  return {gather_from(op.operand(0)->type(), rows, row, true)};
+  target::Work work = gather_from(op.operand(0)->type(), rows, row, true);
+  if (op.attributes.integer("dim") > 0)
+    std::get<target::GatherWork>(work.form).blocks = op.operand(0)->type().shape[0];
+  return {work};
+}
+
+int64_t apart_of(const ir::Op& op) {
+  const Shape& index = op.operand(1)->type().shape;
+  const int64_t along = index.empty() ? 1 : index[static_cast<size_t>(op.attributes.integer("dim"))];
+  return op.operand(1)->type().elements() / std::max<int64_t>(along, 1);
 }
 
 std::optional<MergedIndex> merge_indices(ImportCall& call, ir::Value* x,

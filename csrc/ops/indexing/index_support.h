@@ -18,6 +18,8 @@ void require_gatherable(const InferContext& context, const Shape& x, const Shape
 // Of ops that put src (operand 2) into x at the numbers of index (operand 1): elements, or slices along a dimension.
 std::vector<target::Work> scattered_elements(const ir::Op& op);
 std::vector<target::Work> updated_slices(const ir::Op& op);
+// Of gather and scatter: lines of x along `dim` that elements are taken from, each by numbers of its own.
+int64_t apart_of(const ir::Op& op);
 
 // An i32 index whose negative values count from the end, checked on the device (op flat_index).
 ir::Value* index_from_front(ImportCall& call, ir::Value* index, int64_t extent);

@@ -60,14 +60,15 @@ double rearrange_cycles(const Machine& machine, int64_t bytes, int64_t contiguou
 }
 
 double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, int64_t table_bytes,
-                     Direction direction) {
-  // Each number is compared with those of the rows of a tile.
-  double search = 8 * static_cast<double>(rows);
-  for (double copies = 2; copies <= machine["tiles"] && copies <= static_cast<double>(rows); copies *= 2) {
+                     int64_t groups, Direction direction) {
+  // Each number is compared with those of the rows of a tile, of its group.
+  const double apart = static_cast<double>(std::clamp<int64_t>(groups, 1, machine.whole("tiles")));
+  const double tested = std::ceil(static_cast<double>(rows) / apart);
+  double search = 8 * tested;
+  for (double copies = 2; copies * apart <= machine["tiles"] && copies <= tested; copies *= 2) {
     const double bytes = over_tiles(machine, table_bytes) * copies;
     if (table_bytes == 0 || bytes > ProductOptions{}.memory_proportion * machine["bytes_per_tile"]) break;
-    search = std::min(search,
-                      8 * static_cast<double>(rows) / copies + bytes / machine["exchange_bytes_per_cycle"]);
+    search = std::min(search, 8 * tested / copies + bytes / machine["exchange_bytes_per_cycle"]);
   }
   const double once = 2 * machine["phase_cycles"] + 180 + search + 2 * over_tiles(machine, rows * row_bytes);
   return direction == Direction::kForward ? once : 2 * once;

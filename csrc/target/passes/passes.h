@@ -25,7 +25,7 @@ double rearrange_cycles(const Machine& machine, int64_t bytes, int64_t contiguou
 // Rows of a table of `table_bytes`, `row_bytes` each. The table lies on all tiles once, or as often as it is cheapest, and fits: then a tile
 // looks for its share of the rows alone.
 double gather_cycles(const Machine& machine, int64_t rows, int64_t row_bytes, int64_t table_bytes,
-                     Direction direction);
+                     int64_t groups, Direction direction);
 // Bytes on a tile that keep their order.
 double local_copy_cycles(const Machine& machine, int64_t bytes);
 double random_cycles(const Machine& machine, int64_t elements);

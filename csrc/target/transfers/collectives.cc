@@ -28,8 +28,10 @@ double reduce_seconds(const Machine& machine, int64_t operands, int64_t tiles, i
 double ring_seconds(const Machine& machine, double bytes, int64_t replicas) {
   if (replicas < 2) return 0;
   const double count = static_cast<double>(replicas);
-  return 2 * (count - 1) / count * bytes / machine["link_bytes_per_second"] +
-         2 * (count - 1) * (machine["link_rung_seconds"] + machine["ring_step_seconds"]);
+  // The library sends small messages to neighbours without starting the ring of large ones.
+  const double step = std::min(machine["link_rung_seconds"] + machine["ring_step_seconds"],
+                               machine["small_step_seconds"] + machine["small_step_ipu_seconds"] * count);
+  return 2 * (count - 1) / count * bytes / machine["link_bytes_per_second"] + 2 * (count - 1) * step;
 }
 
 double rack_seconds(const Machine& machine, double bytes, int64_t replicas, int64_t racks) {

@@ -61,10 +61,13 @@ class Pricer {
   }
   WorkPrice operator()(const GatherWork& work) const {
     if (work.rows == 0 || work.row_bytes == 0) return {};
-    return of_cycles(machine_,
-                     gather_cycles(machine_, work.rows, work.row_bytes, work.table_bytes,
-                                   work.is_update ? Direction::kBackward : Direction::kForward),
-                     work.is_update ? 4 : 2);
+    WorkPrice price =
+        of_cycles(machine_,
+                  gather_cycles(machine_, work.rows, work.row_bytes, work.table_bytes, work.groups,
+                                work.is_update ? Direction::kBackward : Direction::kForward),
+                  work.is_update ? 4 : 2);
+    price.exchange += static_cast<double>(work.blocks - 1) * machine_["block_update_cycles"];
+    return price;
   }
   // A bitonic network over the tiles (poplibs 7eac0f2): a step compares pairs and exchanges the elements that are left. Lists as long as
   // what is kept are sorted; then of each two lists the larger elements stay, half of all, and are put in order again.

@@ -53,7 +53,10 @@ struct RearrangementWork {
 struct GatherWork {
   int64_t rows = 0, row_bytes = 0;
   int64_t table_bytes = 0;
+  int64_t groups = 1;  // parts of the table, of which each row is in a known one
   bool is_update = false;
+  int64_t blocks =
+      1;  // of an update: blocks of the table that each take a slice at the same place; a block lies on few tiles
 };
 
 // The `kept` largest of each of `rows` rows of `columns` elements, in order; all of them: a sort.
