@@ -135,6 +135,7 @@ tf::CompileSettings settings_of(const py::dict& data) {
   s.compile.auto_round_num_ipus = flag("auto_round_num_ipus", false);
   s.cache.directory = text("cache_directory", "");
   s.cache.version = text("version", "");
+  s.available_memory = d.get<std::map<int, double>>("available_memory", {});
   s.product_partials = text("product_partials", "float");
   s.convolution_partials = text("convolution_partials", "float");
   s.offline_ipu_version = static_cast<int>(number("offline_ipu_version", 0));

@@ -48,6 +48,7 @@ def compile_settings(options: Options) -> dict[str, typing.Any]:
     return {
         **_loss_scaling(options),
         "stochastic_rounding": bool(options._Popart.options.get("enableStochasticRounding", False)),
+        "available_memory": options.available_memory_proportion,
         "product_partials": options._Popart.options.get("partialsTypeMatMuls", "float"),
         "convolution_partials": options._Popart.options.get("convolutionOptions", {}).get("partialsType", "float"),
         "anchors": [(short, *anchor) for short, anchor in options.anchored_tensors.items()],

@@ -172,6 +172,33 @@ def test_memory_hint_reaches_the_operation_behind_the_tensor():
     assert re.search(r"= (fused_)?conv\(.*available_memory=0\.25", text), text
 
 
+def test_products_say_the_memory_proportion_of_their_ipu_with_their_gradients():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x):
+            poptorch.Block.start("first", ipu_id=0)
+            x = torch.tanh(self.layers[0](x)) + poptorch.set_available_memory(self.layers[1](x), 0.125)
+            poptorch.Block.start("second", ipu_id=1)
+            return poptorch.identity_loss(self.layers[2](x), "sum")
+
+    with torch.device("meta"):
+        model = Model()
+    options = poptorch.Options().showCompilationProgressBar(False).setAvailableMemoryProportion({"IPU0": 0.25})
+    options.setExecutionStrategy(poptorch.ShardedExecution())
+    trainer = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+    trainer.compile(torch.ones(2, 4, device="meta"))
+    lines = trainer._executable.machine_text().splitlines()
+    products = [line for line in lines if re.search(r"= linear\w*\(", line)]
+    said = [re.search(r"available_memory=([0-9.]+)|$", line)[1] for line in products]
+    on_second = ["ipu=1" in line for line in products]
+    assert len(products) == 7  # the gradient of an input is not asked for on the first IPU
+    assert all((share is None) == is_second for share, is_second in zip(said, on_second))
+    assert said.count("0.25") == said.count("0.125") == 2
+
+
 @pytest.mark.shows("nop")
 def test_an_operation_that_does_nothing_is_an_operation():
     class Model(torch.nn.Module):

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontends/torch/capture/annotations/annotations.h"
 #include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/back_end_form.h"
 #include "frontends/torch/executor/executor.h"
@@ -79,6 +80,19 @@ int placed_ipus(const ir::Graph& graph, const std::map<std::string, StepOptions:
   for (const auto& op : graph.ops())
     if (auto at = places.find(op->settings.block); at != places.end()) used.insert(at->second.ipu);
   return used.empty() ? 1 : std::max(static_cast<int>(used.size()), *used.rbegin() + 1);
+}
+
+// Options.setAvailableMemoryProportion: what the products of an IPU may take, gradients as their forward ops.
+void share_memory(ir::Module& module, const CompileSettings& settings) {
+  if (settings.available_memory.empty()) return;
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops()) {
+      if (op->settings.available_memory || !Annotations::takes_memory_hint(*op)) continue;
+      const auto place = settings.step.places.find(op->settings.block);
+      const int ipu = place == settings.step.places.end() ? 0 : place->second.ipu;
+      if (const auto share = settings.available_memory.find(ipu); share != settings.available_memory.end())
+        op->settings.available_memory = share->second;
+    }
 }
 
 constexpr int kOfflineIpus = 16;
@@ -163,6 +177,7 @@ executable::Executable Executor::build(Captured& captured, const CompileSettings
   for (const auto& [block, place] : step.places)
     log(LogLevel::kDebug,
         "block '" + block + "': stage " + std::to_string(place.stage) + ", IPU " + std::to_string(place.ipu));
+  share_memory(*captured.module, settings);
   name_prints(forward);
   tensor_names_ = torch_frontend::tensor_names(forward, step);
   log_graph(forward, step);

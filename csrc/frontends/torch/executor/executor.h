@@ -42,6 +42,7 @@ struct CompileSettings {
   int64_t output_period = 1;
   int offline_ipu_version = 0;  // compile for another machine than the attached one
   std::vector<AnchorRequest> anchors;
+  std::map<int, double> available_memory;  // by IPU, of products that say nothing of their own
   std::string product_partials = "float", convolution_partials = "float";
 };
 

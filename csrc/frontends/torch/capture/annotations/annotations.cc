@@ -7,16 +7,13 @@
 #include "support/error.h"
 
 namespace ipu::frontends::torch_frontend {
-namespace {
 
-bool takes_memory_hint(const ir::Op& op) {
+bool Annotations::takes_memory_hint(const ir::Op& op) {
   static const std::unordered_set<std::string> others = {"gather", "index_select", "embedding",
                                                          "slice_scatter"};
   return ops::has_trait(op, ops::kMatmul) || ops::has_trait(op, ops::kConvolution) ||
          others.contains(op.kind());
 }
-
-}  // namespace
 
 void Annotations::start_op(const OpInfo& info, ir::Builder& builder) {
   if (block_state_ == BlockState::kEnded) {

@@ -50,6 +50,8 @@ class Annotations {
   // The share of tile memory for the operator that made `value`, looked for up to two producers back; whether
   // there is one that takes the hint.
   static bool set_available_memory(ir::Value* value, double proportion);
+  // Whether an op is planned within a share of the memory of its tiles.
+  static bool takes_memory_hint(const ir::Op& op);
 
   // Sets block, attributes, location and origin for the ops that `builder` builds next, which stand for a call
   // of `info`. Error(kNoActiveBlock).
