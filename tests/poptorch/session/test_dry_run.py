@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from python_programs import run_program
 
 import poptorch
 
@@ -273,3 +274,55 @@ def test_an_input_given_twice_is_one_tensor_on_meta_too():
     other = poptorch.inferenceModel(write, quiet())
     other.compile(x, torch.ones(2, 4, device="meta"))
     assert same != other._executable.machine_text()
+
+
+SEVEN_BILLION = """
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
+import torch, poptorch
+
+LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY, ACCUMULATION = 32, 4096, 32, 2048, 32000, 80
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(WIDTH) for _ in range(2))
+        self.qkv, self.out = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+        self.wide, self.narrow = torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, value = self.qkv(self.norms[0](x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.narrow(torch.nn.functional.gelu(self.wide(self.norms[1](x))))
+
+class Decoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Embedding(SEQUENCE, WIDTH)
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.head = torch.nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+    def forward(self, words, following):
+        x = self.words(words) + self.places(torch.arange(SEQUENCE, device=words.device))
+        for i, layer in enumerate(self.layers):
+            poptorch.Block.start(f"layer{i}", ipu_id=i)
+            x = layer(x)
+        return torch.nn.functional.cross_entropy(self.head(x).flatten(0, 1).float(), following.flatten())
+
+with torch.device("meta"):
+    model = Decoder().half()
+assert sum(parameter.numel() for parameter in model.parameters()) > 6.5e9
+options = poptorch.Options().showCompilationProgressBar(False)
+options.Training.gradientAccumulation(ACCUMULATION)
+trainer = poptorch.trainingModel(model, options, poptorch.optim.AdamW(model.parameters(), lr=1e-4))
+words = torch.zeros(ACCUMULATION, SEQUENCE, dtype=torch.int32, device="meta")
+trainer.compile(words, words)
+assert trainer._executable.machine_text().count("= attention_gradient(") == LAYERS
+"""
+
+
+@pytest.mark.slow
+def test_seven_billion_parameters_are_compiled_within_four_gibibytes():
+    run = run_program(SEVEN_BILLION, environment={"POPTORCH_EMULATED_SYSTEM": "pod64"}, timeout=300)
+    assert run.returncode == 0, run.stderr
