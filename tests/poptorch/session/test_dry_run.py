@@ -105,7 +105,6 @@ def refuses(what):
     return pytest.raises(poptorch.Error, match=re.compile(text, re.DOTALL))
 
 
-@pytest.mark.shows("poptorch.trainingModel", "poptorch.PoplarExecutor.compile")
 def test_a_pipelined_training_step_on_meta_has_the_machine_form_of_one_with_values():
     forms = []
     for device in ("cpu", "meta"):
