@@ -16,35 +16,11 @@ namespace ipu::frontends::torch_frontend {
 namespace {
 
 std::string dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "FLOAT";
-    case DType::kF16:
-      return "FLOAT16";
-    case DType::kF64:
-      return "DOUBLE";
-    case DType::kBool:
-      return "BOOL";
-    case DType::kI32:
-      return "INT32";
-    case DType::kU32:
-      return "UINT32";
-    case DType::kI16:
-      return "INT16";
-    case DType::kU16:
-      return "UINT16";
-    case DType::kI8:
-      return "INT8";
-    case DType::kU8:
-      return "UINT8";
-    case DType::kI64:
-      return "INT64";
-    case DType::kF8_143:
-      return "FLOAT8_143";
-    case DType::kF8_152:
-      return "FLOAT8_152";
-  }
-  return "UNDEFINED";
+  constexpr std::string_view kNames[] = {// in the order of DType
+                                         "FLOAT",  "FLOAT16", "FLOAT8_143", "FLOAT8_152", "INT32",
+                                         "UINT32", "INT16",   "UINT16",     "INT8",       "UINT8",
+                                         "BOOL",   "INT64",   "DOUBLE"};
+  return std::string(kNames[static_cast<size_t>(dtype)]);
 }
 
 std::string number(double value) {
@@ -449,35 +425,21 @@ class Maker {
     auto group = step_.optimizer.group_of.find(input.name);
     if (!input.trainable || group == step_.optimizer.group_of.end()) return;
     using optimizers::Kind;
-    const auto& hyper = step_.optimizer.groups[static_cast<size_t>(group->second)].hyper;
-    const auto momentum = hyper.find("momentum");
-    const bool plain = momentum == hyper.end() || (momentum->second.constant && momentum->second.value == 0);
-    std::vector<std::string> types;
-    switch (step_.optimizer.kind) {
-      case Kind::kSgdCombined:
-      case Kind::kSgdSeparate: {
-        const bool stateless =
-            plain && (step_.optimizer.kind == Kind::kSgdSeparate || step_.accumulation == 1);
-        const std::string variant = stateless                                    ? "SGD0"
-                                    : step_.optimizer.kind == Kind::kSgdCombined ? "SGD1"
-                                                                                 : "SGD2";
-        if (step_.accumulation > 1) types.push_back("Accumulate");
-        types.push_back(variant + "VarUpdate");
-        break;
-      }
-      case Kind::kRmsProp:
-      case Kind::kRmsPropCentred:
-      case Kind::kAdaGrad:
-      case Kind::kAdaDelta:
-        types = {"RMSPropUpdater", "ScaledVarUpdate"};
-        break;
-      case Kind::kLamb:
-      case Kind::kLambNoBias:
-      case Kind::kAdam:
-      case Kind::kAdamW:
-      case Kind::kAdamWNoBias:
-      case Kind::kAdaMax:
-        types = {"AdamUpdater", "AdamVarUpdate"};
+    const Kind kind = step_.optimizer.kind;
+    std::vector<std::string> types = {"AdamUpdater", "AdamVarUpdate"};
+    if (kind == Kind::kSgdCombined || kind == Kind::kSgdSeparate) {
+      const auto& hyper = step_.optimizer.groups[static_cast<size_t>(group->second)].hyper;
+      const auto momentum = hyper.find("momentum");
+      const bool plain =
+          momentum == hyper.end() || (momentum->second.constant && momentum->second.value == 0);
+      const bool accumulates = step_.accumulation > 1, separate = kind == Kind::kSgdSeparate;
+      types = {plain && (separate || !accumulates) ? "SGD0VarUpdate"
+               : separate                          ? "SGD2VarUpdate"
+                                                   : "SGD1VarUpdate"};
+      if (accumulates) types.insert(types.begin(), "Accumulate");
+    } else if (kind == Kind::kRmsProp || kind == Kind::kRmsPropCentred || kind == Kind::kAdaGrad ||
+               kind == Kind::kAdaDelta) {
+      types = {"RMSPropUpdater", "ScaledVarUpdate"};
     }
     for (const std::string& type : types) {
       BackEndOperation made = start(type, type, "", ir::Context::kAccumulateOuter);

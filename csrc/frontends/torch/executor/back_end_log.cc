@@ -1,47 +1,18 @@
 // The captured graph in the native log.
+#include <c10/core/ScalarType.h>
+
 #include <list>
 #include <map>
 #include <string>
 #include <unordered_set>
 
+#include "frontends/torch/device_key.h"
 #include "frontends/torch/executor/back_end_form.h"
 #include "frontends/torch/executor/index_groups.h"
 #include "support/log.h"
 
 namespace ipu::frontends::torch_frontend {
 namespace {
-
-struct DtypeText {
-  const char *tensor, *torch;  // "Float", "float32"
-};
-DtypeText text_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return {"Float", "float32"};
-    case DType::kF16:
-      return {"Half", "float16"};
-    case DType::kF64:
-      return {"Double", "float64"};
-    case DType::kI32:
-      return {"Int", "int32"};
-    case DType::kI64:
-      return {"Long", "int64"};
-    case DType::kI16:
-      return {"Short", "int16"};
-    case DType::kI8:
-      return {"Char", "int8"};
-    case DType::kU8:
-      return {"Byte", "uint8"};
-    case DType::kBool:
-      return {"Bool", "bool"};
-    case DType::kU32:
-      return {"UInt", "uint32"};
-    case DType::kU16:
-      return {"UShort", "uint16"};
-    default:
-      return {"Float8", "float8"};
-  }
-}
 
 std::string dims(const Shape& shape) {
   std::string text;
@@ -58,12 +29,12 @@ std::string torch_type(const ir::Type& type) {
     stride *= type.shape[i];
   }
   const std::string sizes = dims(type.shape);
-  return std::string(text_of(type.dtype).tensor) + "(" + sizes + (sizes.empty() ? "" : ", ") + "strides=[" +
-         strides + "], requires_grad=0, device=ipu:0)";
+  return c10::toString(scalar_type(type.dtype)) + std::string("(") + sizes + (sizes.empty() ? "" : ", ") +
+         "strides=[" + strides + "], requires_grad=0, device=ipu:0)";
 }
 
 std::string short_type(const ir::Type& type) {
-  return std::string(text_of(type.dtype).torch) + "(" + dims(type.shape) + ")";
+  return std::string(c10::getDtypeNames(scalar_type(type.dtype)).first) + "(" + dims(type.shape) + ")";
 }
 
 std::string lower_case(std::string text) {
