@@ -192,6 +192,12 @@ py::tuple operators(const ModelProgram& program) {
   return py::make_tuple(found.there, found.marked, found.repeated, crossings);
 }
 
+py::tuple batch(const ModelProgram& program) {
+  py::list runs;
+  for (const auto& run : program.batch().runs) runs.append(py::make_tuple(run.results, run.whole));
+  return py::make_tuple(runs, program.batch().axes);
+}
+
 // `cache_folder` "": no cache; `key`: what else decides about the program. `model`: for a device that takes no IPU of the
 // system.
 std::unique_ptr<CoreSession> compile(const ModelProgram& program, const std::string& cache_folder,
@@ -244,6 +250,10 @@ void bind_model_program(py::module_& m) {
           "operators", &operators,
           "What the machine form says of the operators (executable/machine_operators.h): there, marked, repeated, "
           "crossings.")
+      .def(
+          "batch", &batch,
+          "Runs of operators on parts of the batch, each (results, values whose slices they read), and value -> "
+          "axis along which it is cut.")
       .def_property_readonly(
           "has_random",
           [](const ModelProgram& p) {

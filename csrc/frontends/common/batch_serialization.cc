@@ -34,7 +34,7 @@ class Serializer {
              const std::unordered_set<const Value*>& kept)
       : forward_(forward), graph_(*forward.graph), how_(how), places_(places), kept_(kept) {}
 
-  std::unordered_map<const Value*, Value*> run() {
+  CutBatch run() {
     for (size_t i = 0; i < forward_.inputs.size(); ++i)
       if (forward_.inputs[i].kind == ForwardGraph::Input::Kind::kHost) mark_whole(graph_.inputs()[i]);
     std::vector<Op*> ops;
@@ -57,11 +57,11 @@ class Serializer {
     for (size_t i = 0; i < graph_.outputs().size(); ++i)
       if (Value* value = graph_.outputs()[i]; is_made_of_parts(value))
         graph_.set_output(static_cast<int>(i), whole(value, nullptr));
-    std::unordered_map<const Value*, Value*> gone;
     for (const Op* op : cut_ops_)
-      for (int i = 0; i < op->result_count(); ++i) gone[op->result(i)] = cuts_.at(op->result(i)).joined;
+      for (int i = 0; i < op->result_count(); ++i)
+        batch_.gone[op->result(i)] = cuts_.at(op->result(i)).joined;
     for (auto op = cut_ops_.rbegin(); op != cut_ops_.rend(); ++op) graph_.erase(*op);
-    return gone;
+    return std::move(batch_);
   }
 
  private:
@@ -173,12 +173,17 @@ class Serializer {
 
   // The ops that wait, part by part, before `before`.
   void flush(Op* before) {
+    if (!pending_.empty()) batch_.runs.emplace_back();
     for (const Step& step : pending_)
       for (size_t i = 0; i < step.axes.size(); ++i)
         if (step.axes[i] >= 0) prepare(step, static_cast<int>(i), before);
     for (int64_t part = 0; part < how_.parts; ++part)
       for (const Step& step : pending_) emit(step, part, before);
-    for (const Step& step : pending_) cut_ops_.push_back(step.op);
+    for (const Step& step : pending_) {
+      batch_.runs.back().results.push_back(step.op->result(0)->name());
+      batch_.axes[step.op->result(0)->name()] = step.result_axis;
+      cut_ops_.push_back(step.op);
+    }
     pending_.clear();
   }
 
@@ -186,7 +191,10 @@ class Serializer {
   void prepare(const Step& step, int operand, Op* before) {
     Value* value = step.op->operand(operand);
     Cut& cut = cuts_.at(value);
-    if (reads_parts(cut, value, step.place) || cut.slices.contains(step.place)) return;
+    if (reads_parts(cut, value, step.place)) return;
+    batch_.runs.back().whole.insert(value->name());
+    batch_.axes[value->name()] = cut.axis;
+    if (cut.slices.contains(step.place)) return;
     Value* from = cut.is_made_of_parts ? whole(value, before) : value;
     const Shape& shape = from->type().shape;
     Shape starts(shape.size(), 0), sizes = shape;
@@ -245,14 +253,14 @@ class Serializer {
   std::unordered_map<const Value*, Cut> cuts_;
   std::vector<Step> pending_;
   std::vector<Op*> cut_ops_;
+  CutBatch batch_;
 };
 
 }  // namespace
 
-std::unordered_map<const Value*, Value*> serialize_batch(
-    const ForwardGraph& forward, const BatchSerialization& how,
-    const std::map<std::string, StepOptions::Placement>& places,
-    const std::unordered_set<const Value*>& kept) {
+CutBatch serialize_batch(const ForwardGraph& forward, const BatchSerialization& how,
+                         const std::map<std::string, StepOptions::Placement>& places,
+                         const std::unordered_set<const Value*>& kept) {
   if (how.parts <= 1) return {};
   return Serializer(forward, how, places, kept).run();
 }

@@ -187,11 +187,22 @@ void complete(LossScaling& scaling, const SessionSettings& settings, const recor
 }
 
 // The batch in parts; what the session refers to stays, as the joined parts.
-void serialize(records::Imported& imported, StepOptions& step, const BatchSerialization& how) {
+CutBatch serialize(records::Imported& imported, StepOptions& step, const BatchSerialization& how) {
+  std::vector<std::pair<std::string, std::string>> others;  // name of a value, and another for the same
+  for (const auto& [name, value] : imported.values)
+    if (name != value->name()) others.emplace_back(value->name(), name);
   std::unordered_set<const ir::Value*> kept(step.loss_scaling.tracked.begin(),
                                             step.loss_scaling.tracked.end());
   for (const StepOptions::ValueAnchor& anchor : step.value_gradients) kept.insert(anchor.value);
-  const auto gone = serialize_batch(imported.forward, how, step.places, kept);
+  CutBatch batch = serialize_batch(imported.forward, how, step.places, kept);
+  for (const auto& [name, other] : others) {
+    if (const auto axis = batch.axes.find(name); axis != batch.axes.end()) batch.axes[other] = axis->second;
+    for (CutBatch::Run& run : batch.runs) {
+      if (run.whole.contains(name)) run.whole.insert(other);
+      if (std::count(run.results.begin(), run.results.end(), name) > 0) run.results.push_back(other);
+    }
+  }
+  const auto& gone = batch.gone;
   for (auto value = imported.values.begin(); value != imported.values.end();) {
     if (const auto at = gone.find(value->second); at != gone.end()) value->second = at->second;
     value = value->second == nullptr ? imported.values.erase(value) : std::next(value);
@@ -201,6 +212,7 @@ void serialize(records::Imported& imported, StepOptions& step, const BatchSerial
   for (StepOptions::ValueAnchor& anchor : step.value_gradients)
     if (const auto at = gone.find(anchor.value); at != gone.end()) anchor.value = at->second;
   std::erase(step.loss_scaling.tracked, nullptr);
+  return batch;
 }
 
 // The host gives nothing for an input that no operator reads, so its size does not matter.
@@ -280,7 +292,7 @@ ModelProgram::ModelProgram(records::ModelRecord model, SessionSettings settings)
   describe(imported.forward, imported.values, imported.constants);
   gone_ = std::move(imported.gone);
   drop_unused_inputs(imported, step);
-  serialize(imported, step, settings_.batch);
+  if (settings_.batch.parts > 1) batch_ = serialize(imported, step, settings_.batch);
   const std::vector<const ir::Value*> differentiated = build_step(imported.forward, step);
   const std::unordered_set<const ir::Value*> with_gradient(differentiated.begin(), differentiated.end());
   for (const auto& [name, value] : imported.values)

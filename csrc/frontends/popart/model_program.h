@@ -59,6 +59,8 @@ class ModelProgram {
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   // Results of the model that the program computes nothing for since nobody reads them (records::Imported::gone).
   const std::unordered_map<std::string, ir::Type>& gone() const { return gone_; }
+  // Runs of operators on parts of the batch, by names of the model; `gone` is of the past.
+  const CutBatch& batch() const { return batch_; }
   // Model inputs that the program reads.
   const std::vector<std::string>& inputs() const { return inputs_; }
   const SessionSettings& settings() const { return settings_; }
@@ -81,6 +83,7 @@ class ModelProgram {
   std::unique_ptr<ir::Module> module_;
   std::map<std::string, Tensor> tensors_;
   std::unordered_map<std::string, ir::Type> gone_;
+  CutBatch batch_;
   std::vector<std::string> inputs_;
   std::map<std::string, StepOptions::Placement> places_;
   int ipus_ = 1;

@@ -1,6 +1,7 @@
 """Streaming memory, shards, loops, merged updates and parts of a batch in a session's program."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -193,6 +194,31 @@ def test_a_serialised_batch_has_its_operators_for_each_part(method, cut, join):
     last = [op for op in ops if op["type"].startswith(join)][-1]
     assert ids(last, "outputs") == ["Tanh:0/1"]
     assert len(of_type(made, "MatMul")) == 4 * len(of_type(session(2, rows=8), "MatMul"))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_operators_listed_for_each_part_are_those_that_run_for_each(training):
+    model, stored = Model(), np.ones(3, np.float32)
+    x = model.input([4, 3, 6])
+    h = model.onnx.batchnormalization([x, *(model.weight([3], f"{i}") for i in range(4))], 5 if training else 1)[0]
+    turned = model.onnx.transpose([model.onnx.relu([model.onnx.identity([h])])], [0, 2, 1])
+    square = model.onnx.softmax([model.onnx.matmul([h, turned])], 2)
+    y = model.onnx.add([model.onnx.reducemean([square], [1], 0), model.onnx.constant(stored)])
+    loss = model.loss(model.onnx.reducesum([y], [0], 0)) if training else None
+    made = model.session(
+        [loss or y],
+        loss,
+        options(batchSerializationSettings=popart.BatchSerializationSettings(2), enableOutlining=False),
+    )
+    runs = re.findall(
+        r' = (\w+)\(.* : f32\[2,.*node="(.+?)"', made._program.text().partition("graph @forward_gradient")[0]
+    )
+    parts = {node for kind, node in runs if kind != "slice"}
+    assert {"Identity:0", "Relu:0", "MatMul:0", "Softmax:0"} <= parts and ("BatchNormalization:0" in parts) != training
+    made_by = {id: op["type"] for op in ops_of(made) for id in ids(op, "outputs") if "Gradient" not in id}
+    listed = {id[:-5] for id, type in made_by.items() if id.endswith("__bs1") and type != "DynamicSlice"}
+    # Products read through a transpose, and an identity is nothing.
+    assert listed - {turned} == parts - {"Identity:0"}
 
 
 def test_equal_parts_of_a_batch_are_outlined():
