@@ -1,5 +1,7 @@
 #include "report/op_time.h"
 
+#include <algorithm>
+
 #include "ir/structure.h"
 #include "ops/definition/work.h"
 #include "target/passes/passes.h"
@@ -74,6 +76,13 @@ bool follows_another(const ir::Op& op) {
   return false;
 }
 
+// Its results are less than a vector for each worker.
+bool is_small(const ir::Op& op, const target::Machine& machine) {
+  int64_t bytes = 0;
+  for (int i = 0; i < op.result_count(); ++i) bytes = std::max(bytes, op.result(i)->type().bytes());
+  return bytes < machine.whole("tiles") * machine.whole("workers") * machine.whole("vector_bytes");
+}
+
 }  // namespace
 
 Cycles& Cycles::operator+=(const Cycles& other) {
@@ -110,9 +119,8 @@ OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::R
     }
     sum += target::price(machine, phase, replication);
   }
-  const bool is_small = sum.compute + sum.exchange < sum.overhead;
   const double factor =
-      follows_another(op) ? machine[is_small ? "small_operation_factor" : "network_factor"] : 1;
+      !follows_another(op) ? 1 : machine[is_small(op, machine) ? "small_operation_factor" : "network_factor"];
   time.cycles = Cycles{.compute = sum.compute, .exchange = sum.exchange, .overhead = sum.overhead} * factor;
   time.cycles.links = sum.seconds * machine["clock_hz"];
   return time;

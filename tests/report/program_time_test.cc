@@ -111,6 +111,23 @@ TEST(ProgramTime, parts_add_up_to_the_cycles_of_the_ipus) {
   EXPECT_DOUBLE_EQ(by_module, by_ipu);
 }
 
+TEST(ProgramTime, of_collectives_one_after_the_other_is_that_of_all_their_bytes) {
+  const std::string begin = R"(
+entry main = @main
+variable @x: f32[192] {ipu=0}
+variable @y: f32[192] {ipu=0}
+graph @main() -> () {
+  %x = variable.read() {variable=@x | ipu=0} : f32[192]
+  %y = variable.read() {variable=@y | ipu=0} : f32[192]
+  %a = all_reduce(%x) {| ipu=0} : f32[192]
+)";
+  const std::string end = "  return\n}\n";
+  const double one = time_of_text(begin + end, 4).cycles;
+  const double two = time_of_text(begin + "  %b = all_reduce(%y) {| ipu=0} : f32[192]\n" + end, 4).cycles;
+  const double latency = one - 192 * 4 * 1.5 / toy()["link_bytes_per_second"] * toy()["clock_hz"];
+  EXPECT_LT(two, 2 * one - 0.5 * latency);
+}
+
 TEST(ProgramTime, of_a_loop_that_a_value_ends_is_its_maximum) {
   const ProgramTime time = time_of_text(R"(
 entry main = @main

@@ -45,7 +45,7 @@ TEST(Work, of_a_gather_copies_a_small_table) {
   const GatherWork one{.rows = 100000, .row_bytes = 4, .table_bytes = 4000000000},
       copied{.rows = 100000, .row_bytes = 4, .table_bytes = 4000};
   EXPECT_LT(once(copied).cycles(), once(one).cycles() / 10);
-  EXPECT_EQ(once(one).cycles(), gather_cycles(gc200(), 100000, 4, 0, Direction::kForward));
+  EXPECT_EQ(once(one).cycles(), gather_cycles(gc200(), 100000, 4, 0, 1, Direction::kForward));
 }
 
 TEST(Work, of_random_numbers_is_a_start_and_vectors) {
@@ -81,6 +81,21 @@ TEST(Work, that_is_done_twice_costs_twice_and_needs_the_same_memory) {
 TEST(Work, of_a_collective_is_nothing_in_one_replica) {
   EXPECT_EQ(once(CollectiveWork{.bytes = 1e6}).seconds, 0);
   EXPECT_GT(price(gc200(), {CollectiveWork{.bytes = 1e6}}, {.replicas = 2}).seconds, 0);
+}
+
+// 1,000 numbers in each of 1,000 groups: a tile compares those of its group alone.
+TEST(Work, of_a_gather_in_groups_is_that_of_a_group_on_each_tile) {
+  GatherWork work{.rows = 1000000, .row_bytes = 2, .groups = 1};
+  const double together = once(work).cycles();
+  work.groups = 1000;
+  EXPECT_NEAR((together - once(work).cycles()) / (8 * 999000), 1, 1e-9);
+}
+
+TEST(Work, of_an_update_of_more_blocks_takes_longer) {
+  GatherWork work{.rows = 1, .row_bytes = 64, .is_update = true};
+  const double one = once(work).cycles();
+  work.blocks = 3;
+  EXPECT_EQ(once(work).cycles(), one + 2 * gc200()["block_update_cycles"]);
 }
 
 }  // namespace

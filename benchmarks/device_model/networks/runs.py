@@ -149,7 +149,7 @@ def resnext_training(row):
         is_training=True,
         replicas=replicas,
         accumulation=max(int(row.parameters["gbs"]) // (6 * replicas), 3),
-        proportions=(0.2, 0.2),
+        proportions=(0.6, 0.6),
         optimizer="momentum",
     )
 
@@ -166,7 +166,7 @@ def efficientnet_training(row):
         is_training=True,
         replicas=replicas,
         accumulation=max(int(row.parameters["gbs"]) // (batch * replicas), 7),
-        proportions=(0.2,) * 4,
+        proportions=(0.6,) * 4,
         optimizer="momentum",
     )
 
@@ -197,7 +197,7 @@ def conformer_training(row):
         is_training=True,
         replicas=replicas,
         accumulation=max(int(row.parameters["gbs"]) // (4 * replicas), 7),
-        proportions=(0.2,) * 4,
+        proportions=(0.6,) * 4,
         optimizer="adam",
     )
 

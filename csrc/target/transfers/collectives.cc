@@ -29,8 +29,8 @@ double ring_seconds(const Machine& machine, double bytes, int64_t replicas) {
   if (replicas < 2) return 0;
   const double count = static_cast<double>(replicas);
   // The library sends small messages to neighbours without starting the ring of large ones.
-  const double step = std::min(machine["link_rung_seconds"] + machine["ring_step_seconds"],
-                               machine["small_step_seconds"] + machine["small_step_ipu_seconds"] * count);
+  const double step = machine["link_rung_seconds"] +
+                      std::min(machine["ring_step_seconds"], machine["small_step_ipu_seconds"] * count);
   return 2 * (count - 1) / count * bytes / machine["link_bytes_per_second"] + 2 * (count - 1) * step;
 }
 
