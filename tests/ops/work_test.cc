@@ -105,6 +105,15 @@ TEST(Work, knows_all_scalar_functions) {
   EXPECT_EQ(unknown, (std::set<std::string_view>{"Digamma", "Lgamma", "Polygamma"}));
 }
 
+TEST(Work, of_an_expression_has_the_functions_of_equal_subtrees_once) {
+  const auto sum = [] { return Expr::input(0, DType::kF32) + 1.0; };  // built twice
+  EXPECT_EQ(functions_of(std::vector{sum() * sum()}), (std::vector<std::string_view>{"Add", "Mul"}));
+  // Conversions on the way are done in registers.
+  EXPECT_EQ(functions_of(std::vector{cast(sum(), DType::kF16)}), (std::vector<std::string_view>{"Add"}));
+  EXPECT_EQ(functions_of(std::vector{cast(Expr::input(0, DType::kF32), DType::kF16)}),
+            (std::vector<std::string_view>{"cast"}));
+}
+
 TEST(Work, of_products_counts_the_multiplications) {
   const Attributes window{{"strides", Shape{2, 1}},
                           {"padding_low", Shape{1, 1}},

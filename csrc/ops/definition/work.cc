@@ -1,28 +1,22 @@
 #include "ops/definition/work.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "ir/structure.h"
 #include "ops/definition/build.h"
 #include "ops/definition/decomposition.h"
 #include "ops/definition/effects.h"
+#include "ops/expression/expr_order.h"
 #include "ops/expression/function_facts.h"
 
 namespace ipu::ops {
 namespace {
 
-void collect(const Expr& expr, std::unordered_set<const ExprNode*>* seen,
-             std::vector<std::string_view>* functions) {
-  if (!seen->insert(expr.node()).second) return;
-  for (const Expr& argument : expr.arguments()) collect(argument, seen, functions);
-  if (expr.func() == Func::kInput || expr.func() == Func::kConstant) return;
-  functions->push_back(facts_of(expr.func()).name);
-}
-
 // Conversions inside an expression happen in registers; those that are the whole op take a pass.
 std::vector<std::string_view> without_inner_casts(std::vector<std::string_view> functions) {
-  if (functions.size() > 1) std::erase(functions, facts_of(Func::kCast).name);
+  const std::string_view cast = facts_of(Func::kCast).name;
+  if (std::ranges::any_of(functions, [&](std::string_view f) { return f != cast; }))
+    std::erase(functions, cast);
   return functions;
 }
 
@@ -52,9 +46,10 @@ target::Work guess(const ir::Op& op) {
 }  // namespace
 
 std::vector<std::string_view> functions_of(std::span<const Expr> trees) {
-  std::unordered_set<const ExprNode*> seen;
   std::vector<std::string_view> functions;
-  for (const Expr& tree : trees) collect(tree, &seen, &functions);
+  for (const OrderedNode& node : order(trees).nodes)
+    if (node.func != Func::kInput && node.func != Func::kConstant)
+      functions.push_back(facts_of(node.func).name);
   return without_inner_casts(std::move(functions));
 }
 
