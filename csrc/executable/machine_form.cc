@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "executable/compile.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
@@ -22,14 +24,24 @@ std::unique_ptr<ir::Module> read_back(const std::string& text, const std::string
   }
 }
 
+int64_t most_of(const std::vector<report::IpuMemory>& memory) {
+  int64_t most = memory.empty() ? INT64_MAX : 0;
+  for (const report::IpuMemory& of : memory) most = std::max(most, of.total());
+  return most;
+}
+
 }  // namespace
 
 MachineForm::MachineForm(std::unique_ptr<ir::Module> fork, const target::System& system,
                          passes::Verify verify)
-    : system_(system), verify_(verify), module_(std::move(fork)) {}
+    : system_(system), verify_(verify), most_memory_(report::most_memory(*fork)), module_(std::move(fork)) {}
 
 MachineForm::MachineForm(std::string text, std::vector<report::IpuMemory> memory, std::string source)
-    : is_read_(true), source_(std::move(source)), text_(std::move(text)), memory_(std::move(memory)) {}
+    : is_read_(true),
+      source_(std::move(source)),
+      most_memory_(most_of(memory)),
+      text_(std::move(text)),
+      memory_(std::move(memory)) {}
 
 const ir::Module& MachineForm::module() const {
   std::call_once(made_, [&] {

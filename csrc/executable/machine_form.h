@@ -30,12 +30,15 @@ class MachineForm {
   // Constants above 256 elements by hash.
   const std::string& text() const;
   const std::vector<report::IpuMemory>& memory() const;
+  // No IPU keeps more than so many bytes; known without making the form.
+  int64_t most_memory() const { return most_memory_; }
 
  private:
   const target::System system_ = {};
   const passes::Verify verify_ = passes::Verify::kNever;
   const bool is_read_ = false;  // from a file
   const std::string source_;
+  const int64_t most_memory_ = 0;
   mutable std::once_flag made_, printed_, measured_;
   mutable std::unique_ptr<ir::Module> module_;  // until it is made, the fork
   mutable std::string text_;

@@ -1,6 +1,7 @@
 #include "report/live_values.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -17,16 +18,23 @@ using ir::Value;
 // A piece of memory that values lie in, and how many readings of them are still to come.
 struct Memory {
   int64_t bytes = 0;
-  int ipu = -1;            // its place in the list; -1: of an input, until something is made in it
-  int64_t readings = 0;    // outputs of the graph are never read to the end
-  int input = -1;          // of the graph: it belongs to who runs the graph
-  bool is_own = true;      // made here, and counted here
-  bool may_change = true;  // constants and variables that nothing is assigned to stay as they are
+  const Value* value = nullptr;  // it was made for
+  int ipu = -1;                  // its place in the list; -1: of an input, until something is made in it
+  int64_t readings = 0;          // outputs of the graph are never read to the end
+  int input = -1;                // of the graph: it belongs to who runs the graph
+  bool is_own = true;            // made here, and counted here
+  bool may_change = true;        // constants and variables that nothing is assigned to stay as they are
+};
+
+// The most of memory made inside a graph, and the op that ran then.
+struct Peak {
+  Checked bytes = 0;
+  const ir::Op* op = nullptr;
 };
 
 // What who runs a graph has to know of it.
 struct Summary {
-  std::vector<Checked> peak;    // of memory made inside, by IPU
+  std::vector<Peak> peak;       // by IPU
   std::vector<char> changes;    // by input: its memory is overwritten
   std::vector<int> input_ipu;   // by input: where it lies, -1: nothing says so
   std::vector<int> output_in;   // by output: the input in whose memory it lies, -1: in new memory
@@ -37,19 +45,14 @@ using Summaries = std::unordered_map<const ir::Graph*, Summary>;
 
 class Walk {
  public:
-  Walk(const ir::Graph& graph, const std::vector<int>& ipus, const Summaries& known)
-      : graph_(graph), ipus_(ipus), known_(known), live_(ipus.size(), 0) {
-    summary_.peak.assign(ipus.size(), 0);
+  Walk(const ir::Graph& graph, const std::vector<int>& ipus, const Summaries& known, const Extra& extra)
+      : graph_(graph), ipus_(ipus), known_(known), extra_(extra), live_(ipus.size(), 0) {
+    summary_.peak.assign(ipus.size(), {});
     summary_.changes.assign(graph.inputs().size(), 0);
   }
 
   Summary run() {
-    for (const Value* input : graph_.inputs())
-      put(*input, add({.bytes = input->type().bytes(),
-                       .ipu = input->ipu ? place_of(*input) : -1,
-                       .input = input->index(),
-                       .is_own = false}));
-    find_variables();
+    begin();
     for (const auto& op : graph_.ops()) step(*op);
     for (const Value* output : graph_.outputs()) {
       const Memory& memory = memories_[memory_.at(output)];
@@ -60,7 +63,49 @@ class Walk {
     return std::move(summary_);
   }
 
+  // Of the memory made in this graph, what is alive on an IPU at the peak there; the body that has more at that moment, or nullptr.
+  const ir::Graph* find_peak(size_t ipu, std::vector<Moment::Live>* values) {
+    const Peak wanted = known_.at(&graph_).peak[ipu];
+    if (wanted.op == nullptr) return nullptr;
+    begin();
+    found_ = {ipu, wanted, nullptr, values};
+    for (const auto& op : graph_.ops()) {
+      step(*op);
+      if (op.get() == wanted.op) break;
+    }
+    return found_->body;
+  }
+
  private:
+  struct Found {
+    size_t ipu;
+    Peak wanted;
+    const ir::Graph* body;
+    std::vector<Moment::Live>* values;
+  };
+
+  void begin() {
+    for (const Value* input : graph_.inputs())
+      put(*input, add({.bytes = input->type().bytes(),
+                       .value = input,
+                       .ipu = input->ipu ? place_of(*input) : -1,
+                       .input = input->index(),
+                       .is_own = false}));
+    find_variables();
+  }
+
+  // `bytes` are alive on an IPU while `op` runs, of which `body` has those that are not alive here.
+  void look(size_t ipu, Checked bytes, const ir::Op& op, const ir::Graph* body = nullptr) {
+    Peak& peak = summary_.peak[ipu];
+    if (bytes > peak.bytes) peak = {bytes, &op};
+    if (!found_ || found_->ipu != ipu || found_->wanted.op != &op || found_->wanted.bytes != bytes) return;
+    found_->body = body;
+    found_->values->clear();
+    for (const Memory& memory : memories_)
+      if (memory.is_own && memory.ipu == static_cast<int>(ipu))
+        found_->values->push_back({memory.value, memory.bytes});
+  }
+
   // All readings of a variable read one memory, in which new values may be made where one is assigned.
   void find_variables() {
     std::unordered_set<std::string_view> assigned;
@@ -71,14 +116,17 @@ class Walk {
       const std::string& name = op->attributes.symbol("variable").name;
       auto [at, is_new] = variables_.try_emplace(name, 0);
       if (is_new)
-        at->second = add(
-            {.bytes = op->result()->type().bytes(), .is_own = false, .may_change = assigned.contains(name)});
+        at->second = add({.bytes = op->result()->type().bytes(),
+                          .value = op->result(),
+                          .is_own = false,
+                          .may_change = assigned.contains(name)});
       put(*op->result(), at->second);
     }
   }
 
   void step(const ir::Op& op) {
     if (op.is(ir::kind::kVariableRead)) return;
+    current_ = &op;
     dying_.clear();
     for (int i = 0; i < op.operand_count(); ++i) {
       if (op.operand(i) == nullptr) continue;
@@ -101,7 +149,7 @@ class Walk {
       const Value& result = *op.result(i);
       const int64_t bytes = result.type().bytes();
       if (op.is(ir::kind::kConstant)) {
-        put(result, add({.bytes = bytes, .is_own = false, .may_change = false}));
+        put(result, add({.bytes = bytes, .value = &result, .is_own = false, .may_change = false}));
         continue;
       }
       const ir::ViewRule* view = ops::view_rule(op);
@@ -118,10 +166,15 @@ class Walk {
         if (op.operand(k) != nullptr && may_take(memory_.at(op.operand(k)), bytes))
           chosen = memory_.at(op.operand(k));
       if (chosen == memories_.size())
-        chosen = make(bytes, place_of(result));
+        chosen = make(bytes, result, place_of(result));
       else
         change(chosen, place_of(result));
       put(result, chosen);
+    }
+    if (!extra_) return;
+    if (const int64_t more = extra_(op); more > 0) {
+      const auto ipu = static_cast<size_t>(op.result_count() > 0 ? place_of(*op.result()) : 0);
+      look(ipu, live_[ipu] + more, op);
     }
   }
 
@@ -141,19 +194,24 @@ class Walk {
       if (!(region.repeats() && !region.is_carried(k)) && may_take(at, bytes))
         change(at, where);
       else
-        dying_.push_back(at = make(bytes, where));
+        dying_.push_back(at = make(bytes, *op.operand(k), where));
     }
     for (size_t ipu = 0; ipu < live_.size(); ++ipu) {
       Checked inside = 0;
-      for (const Summary* body : bodies) inside = std::max(inside, body->peak[ipu]);
-      summary_.peak[ipu] = std::max(summary_.peak[ipu], live_[ipu] + inside);
+      const ir::Graph* most = nullptr;
+      for (const ir::Graph* body : region.bodies())
+        if (const Checked bytes = known_.at(body).peak[ipu].bytes; bytes > inside) {
+          inside = bytes;
+          most = body;
+        }
+      look(ipu, live_[ipu] + inside, op, most);
     }
     for (int i = 0; i < op.result_count(); ++i) {
       const int operand = operand_under(region, bodies, i);
       const size_t output = static_cast<size_t>(region.output(i));
-      put(*op.result(i), operand >= 0
-                             ? lies_in[static_cast<size_t>(operand)]
-                             : make(op.result(i)->type().bytes(), bodies.at(0)->output_ipu.at(output)));
+      put(*op.result(i), operand >= 0 ? lies_in[static_cast<size_t>(operand)]
+                                      : make(op.result(i)->type().bytes(), *op.result(i),
+                                             bodies.at(0)->output_ipu.at(output)));
     }
   }
 
@@ -205,12 +263,12 @@ class Walk {
     memories_.push_back(memory);
     return memories_.size() - 1;
   }
-  size_t make(int64_t bytes, int ipu) {
+  size_t make(int64_t bytes, const Value& value, int ipu) {
+    const size_t at = add({.bytes = bytes, .value = &value, .ipu = ipu});
     Checked& live = live_[static_cast<size_t>(ipu)];
     live += bytes;
-    Checked& peak = summary_.peak[static_cast<size_t>(ipu)];
-    peak = std::max(peak, live);
-    return add({.bytes = bytes, .ipu = ipu});
+    look(static_cast<size_t>(ipu), live, *current_);
+    return at;
   }
   void put(const Value& value, size_t at) {
     memory_[&value] = at;
@@ -231,6 +289,9 @@ class Walk {
   const ir::Graph& graph_;
   const std::vector<int>& ipus_;
   const Summaries& known_;
+  const Extra& extra_;
+  const ir::Op* current_ = nullptr;
+  std::optional<Found> found_;
   std::vector<Memory> memories_;
   std::unordered_map<const Value*, size_t> memory_;
   std::unordered_map<std::string_view, size_t> variables_;
@@ -261,6 +322,25 @@ std::vector<const ir::Graph*> callees_first(const ir::Module& module) {
   return order;
 }
 
+Summaries summaries(const ir::Module& module, const std::vector<int>& ipus, const Extra& extra) {
+  Summaries known;
+  for (const ir::Graph* graph : callees_first(module))
+    known.emplace(graph, Walk(*graph, ipus, known, extra).run());
+  return known;
+}
+
+// The entry graph with the highest peak on an IPU; nullptr: there is none.
+const ir::Graph* fullest_entry(const ir::Module& module, const Summaries& known, size_t ipu) {
+  const ir::Graph* fullest = nullptr;
+  for (const auto& [entry, name] : module.entry_points) {
+    const ir::Graph* graph = module.find_graph(name);
+    if (graph == nullptr) continue;
+    if (fullest == nullptr || known.at(graph).peak[ipu].bytes > known.at(fullest).peak[ipu].bytes)
+      fullest = graph;
+  }
+  return fullest;
+}
+
 }  // namespace
 
 int ipu_of(const Value& value) {
@@ -272,16 +352,32 @@ int ipu_of(const Value& value) {
   return 0;
 }
 
-std::vector<int64_t> live_at_peak(const ir::Module& module, const std::vector<int>& ipus) {
-  Summaries known;
-  for (const ir::Graph* graph : callees_first(module)) known.emplace(graph, Walk(*graph, ipus, known).run());
+std::vector<int64_t> live_at_peak(const ir::Module& module, const std::vector<int>& ipus,
+                                  const Extra& extra) {
+  const Summaries known = summaries(module, ipus, extra);
   std::vector<int64_t> peak(ipus.size(), 0);
-  for (const auto& [entry, name] : module.entry_points) {
-    const ir::Graph* graph = module.find_graph(name);
-    for (size_t ipu = 0; graph != nullptr && ipu < ipus.size(); ++ipu)
-      peak[ipu] = std::max(peak[ipu], known.at(graph).peak[ipu].value());
-  }
+  for (size_t ipu = 0; ipu < ipus.size(); ++ipu)
+    if (const ir::Graph* entry = fullest_entry(module, known, ipu); entry != nullptr)
+      peak[ipu] = known.at(entry).peak[ipu].bytes.value();
   return peak;
+}
+
+std::vector<Moment> moments_of_peak(const ir::Module& module, const std::vector<int>& ipus,
+                                    const Extra& extra) {
+  const Summaries known = summaries(module, ipus, extra);
+  std::vector<Moment> moments(ipus.size());
+  for (size_t ipu = 0; ipu < ipus.size(); ++ipu) {
+    const ir::Graph* graph = fullest_entry(module, known, ipu);
+    if (graph == nullptr) continue;
+    moments[ipu].bytes = known.at(graph).peak[ipu].bytes.value();
+    while (graph != nullptr) {
+      if (const ir::Op* op = known.at(graph).peak[ipu].op; op != nullptr) moments[ipu].op = op;
+      std::vector<Moment::Live> values;
+      graph = Walk(*graph, ipus, known, extra).find_peak(ipu, &values);
+      moments[ipu].values.insert(moments[ipu].values.end(), values.begin(), values.end());
+    }
+  }
+  return moments;
 }
 
 }  // namespace ipu::report

@@ -1,5 +1,6 @@
 #include "report/tile_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -50,6 +51,21 @@ std::vector<IpuMemory> tile_memory(const ir::Module& module) {
         {ipus[i], of_ipu.variables.value(), of_ipu.constants.value(), of_ipu.rings.value(), live[i]});
   }
   return memory;
+}
+
+int64_t most_memory(const ir::Module& fork) {
+  double values = 0, variables = 0;
+  int stages = 1;
+  for (const auto& graph : fork.graphs())
+    for (const auto& op : graph->ops()) {
+      stages = std::max(stages, op->settings.stage.value_or(0) + 1);
+      for (int i = 0; i < op->result_count(); ++i)
+        values += static_cast<double>(op->result(i)->type().bytes());
+    }
+  for (const ir::Variable& variable : fork.variables())
+    if (variable.remote_buffer.empty()) variables += static_cast<double>(variable.type.bytes());
+  const double most = variables + values * (2.0 * stages);
+  return most < 9e18 ? static_cast<int64_t>(most) : INT64_MAX;
 }
 
 int64_t streaming_memory(const ir::Module& module) {

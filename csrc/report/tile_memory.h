@@ -30,6 +30,10 @@ std::vector<int> ipus_of(const ir::Module& module);
 // Error(kInvalidProgram) if a sum does not fit 64 bits.
 std::vector<IpuMemory> tile_memory(const ir::Module& module);
 
+// No IPU keeps more than so many bytes, whatever the passes of the machine do to `fork`: all values at once, in a pipeline as often as
+// its longest ring. INT64_MAX: more than can be counted.
+int64_t most_memory(const ir::Module& fork);
+
 // Streaming memory: the entries of all remote buffers.
 int64_t streaming_memory(const ir::Module& module);
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "support/error.h"
+#include "target/machine_of_system.h"
 
 namespace ipu::target {
 namespace {
@@ -49,23 +50,41 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-// Files are read once: what they say stays alive and the same. Without a lock, which a fork could leave taken.
+// Machines of files and those that were made of others, which stay alive and the same. Without a lock, which a fork could leave taken.
+struct MadeMachine {
+  std::string path;  // "": of no file
+  Machine machine;
+  MadeMachine* next = nullptr;
+};
+std::atomic<MadeMachine*> made_machines = nullptr;
+
+template <class Matches>
+const Machine* find_made(const Matches& matches) {
+  for (MadeMachine* made = made_machines.load(); made != nullptr; made = made->next)
+    if (matches(*made)) return &made->machine;
+  return nullptr;
+}
+
+bool is_same(const System& a, const System& b) {
+  return a.name == b.name && a.ipu_version == b.ipu_version && a.num_ipus == b.num_ipus &&
+         a.tiles_per_ipu == b.tiles_per_ipu && a.bytes_per_tile == b.bytes_per_tile &&
+         a.clock_hz == b.clock_hz;
+}
+
+const Machine& keep(std::string path, Machine machine) {
+  auto* made = new MadeMachine{std::move(path), std::move(machine), made_machines.load()};
+  while (!made_machines.compare_exchange_weak(made->next, made)) {
+  }
+  return made->machine;
+}
+
+// Files are read once.
 const Machine& machine_of_file(const std::string& path) {
-  struct Node {
-    std::string path;
-    Machine machine;
-    Node* next;
-  };
-  static std::atomic<Node*> first = nullptr;
-  Node* head = first.load();
-  for (Node* node = head; node != nullptr; node = node->next)
-    if (node->path == path) return node->machine;
+  const auto* known = find_made([&](const MadeMachine& made) { return made.path == path; });
+  if (known != nullptr) return *known;
   const std::string file = path.substr(path.rfind('/') + 1);
   const std::string name = file.ends_with(".json") ? file.substr(0, file.size() - 5) : file;
-  Node* node = new Node{path, parse_machine(name, read(path), path), head};
-  while (!first.compare_exchange_weak(node->next, node)) {
-  }
-  return node->machine;
+  return keep(path, parse_machine(name, read(path), path));
 }
 
 std::string shown(const MachineNumber& number) { return fmt::format("{:.10g}", number.value); }
@@ -107,6 +126,23 @@ const Machine* find_machine(std::string_view name) {
   if (name.find('/') != std::string_view::npos || name.ends_with(".json"))
     return &machine_of_file(std::string(name));
   return known_machine(name);
+}
+
+const Machine& machine_of(const System& system) {
+  if (const Machine* known = known_machine(system.name); known != nullptr && is_same(known->system, system))
+    return *known;
+  const Machine* made = find_made([&](const MadeMachine& of) { return is_same(of.machine.system, system); });
+  if (made != nullptr) return *made;
+  Machine machine = *known_machine(system.ipu_version == 1   ? "gc2"
+                                   : system.ipu_version == 2 ? "gc200"
+                                                             : "bow");
+  machine.name = system.name;
+  machine.system = system;
+  for (MachineNumber& number : machine.numbers) {
+    if (number.key == "tiles") number.value = system.tiles_per_ipu;
+    if (number.key == "ipus") number.value = system.num_ipus;
+  }
+  return keep("", std::move(machine));
 }
 
 std::string describe(const Machine& machine) {

@@ -11,6 +11,7 @@
 #include "bindings/core/executable_files.h"
 #include "bindings/core/interpreter_binding.h"
 #include "bindings/core/machine_binding.h"
+#include "bindings/core/memory_binding.h"
 #include "bindings/core/model_program_binding.h"
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/optimizer_values.h"
@@ -21,6 +22,7 @@
 #include "bindings/core/report_binding.h"
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
+#include "executable/memory_verdict.h"
 #include "ir/text/text.h"
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/importers.h"
@@ -161,6 +163,23 @@ PYBIND11_MODULE(_native, m) {
           "Of each IPU of a replica that the machine form uses: {\"ipu\", and bytes of \"variables\", \"constants\", "
           "\"rings\", \"values\" alive at the peak, and the \"total\"}.")
       .def(
+          "judge_memory",
+          [](CoreSession& s, const std::string& version, int tiles, int ipus, int64_t replicas,
+             bool is_outlined, bool is_strict) -> std::optional<py::dict> {
+            const auto verdict = without_gil([&] {
+              target::System system = *target::find_model(version, false);
+              system.tiles_per_ipu = tiles;
+              system.num_ipus = ipus;
+              return executable::judge_memory(s.session().executable(), target::machine_of(system),
+                                              {replicas, is_outlined, is_strict});
+            });
+            return verdict ? shown(*verdict) : std::optional<py::dict>();
+          },
+          py::arg("version"), py::arg("tiles"), py::arg("ipus"), py::arg("replicas"), py::arg("outlined"),
+          py::arg("strict"),
+          "As judge_memory(), of an IPU of that version with so many tiles; None where the program needs so little that "
+          "nobody has to look closely, which `strict` does in any case.")
+      .def(
           "report",
           [](CoreSession& s, int64_t bytes_per_ipu) {
             return without_gil([&] {
@@ -242,6 +261,7 @@ PYBIND11_MODULE(_native, m) {
   bind_interpreter(m);
   bind_machines(m);
   bind_estimates(m);
+  bind_memory(m);
   bind_reports(m);
   bind_program(m);
   bind_executable_files(m);
