@@ -8,6 +8,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/on_session.h"
+#include "executable/memory_verdict.h"
 
 namespace ipu::bindings {
 namespace {
@@ -24,6 +25,8 @@ struct AllocationCounter final : c10::MemoryReportingInfoBase {
   }
   bool memoryProfilingEnabled() const override { return true; }
 };
+
+constexpr const char* kMemoryError = "poplar_graph_memory_allocation_error";
 
 thread_local int64_t dispatches = 0, depth = 0;
 
@@ -106,6 +109,27 @@ std::vector<py::dict> memory(tf::Executor& executor) {
   return ipus;
 }
 
+// "": the attached one. "model", "small model", or "ipu2" of a program that is compiled for another machine.
+const target::System& system_named(const std::string& name) {
+  if (name.empty()) return target::attached_system();
+  const target::System* version = target::find_model(name, false);
+  return version != nullptr ? *version : target::model_system(name == "small model");
+}
+
+// Nothing: it fits, or needs so little that nobody looked closely. Else what does not, and if `is_strict` Error(kTileMemory).
+std::optional<std::string> judge_memory(const tf::Executor& executor, const std::string& system,
+                                        int64_t replicas, bool is_outlined, bool is_strict) {
+  return without_gil([&]() -> std::optional<std::string> {
+    const auto verdict =
+        executable::judge_memory(executor.session().executable(), target::machine_of(system_named(system)),
+                                 {replicas, is_outlined, is_strict});
+    if (!verdict || verdict->fits()) return std::nullopt;
+    Error refusal(ErrorCode::kTileMemory, report::diagnosis(*verdict), kMemoryError);
+    if (is_strict) throw refusal;
+    return refusal.message();
+  });
+}
+
 }  // namespace
 
 void define_observation(py::class_<tf::Executor>& executor) {
@@ -135,6 +159,8 @@ void define_observation(py::class_<tf::Executor>& executor) {
       .def("trace", on_session(&Session::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)
       .def("memory", &memory)
+      .def("judge_memory", &judge_memory, py::arg("system"), py::arg("replicas"), py::arg("outlined"),
+           py::arg("strict"))
       .def("statistics", [](const tf::Executor& e) { return e.session().executable().statistics.counts; });
 }
 

@@ -606,3 +606,34 @@ def test_importing_popxl_takes_no_torch():
     code = "import sys, popxl; assert 'torch' not in sys.modules; print(popxl.__version__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip()
+
+
+def large_program():
+    """A product with weights that the four tiles of the model cannot hold."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.h2d_stream((1, 900), popxl.float32, name="x")
+        y = popxl.d2h_stream((1, 900), popxl.float32, name="y")
+        ops.host_store(y, ops.matmul(ops.host_load(x), popxl.variable(np.zeros((900, 900), np.float32))))
+    return ir
+
+
+def test_a_program_that_does_not_fit_is_warned_of(monkeypatch):
+    lines = []
+    monkeypatch.setattr(type(popart.getLogger("session")), "warn", lambda self, message: lines.append(message))
+    popxl.Session(large_program(), "ipu_model")
+    (line,) = lines
+    assert "out of tile memory: IPU 0 needs" in line and "enableStrictMemory makes this an error" in line
+    popxl.Session(large_program(), "ipu_hw")
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("how", ["engine option", "environment"])
+def test_strict_memory_refuses_it(how, monkeypatch):
+    ir = large_program()
+    if how == "environment":
+        monkeypatch.setenv("POPTORCH_STRICT_MEMORY", "1")
+    else:
+        ir._pb_ir.getSessionOptions().engineOptions = {"enableStrictMemory": "true"}
+    with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs"):
+        popxl.Session(ir, "ipu_model")

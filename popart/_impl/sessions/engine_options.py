@@ -37,6 +37,7 @@ _KNOWN: dict[str, tuple[str, ...]] = {
     "debug.runtimeVerify": _BOOLEAN,
     "debug.supervisorStackSizeInBytes": (),
     "debug.verify": _BOOLEAN,
+    "enableStrictMemory": _BOOLEAN,
     "exchange.enablePrefetch": _BOOLEAN,
     "exchange.multicastPolicy": (),
     "exchange.streamBufferOverlap": ("any", "none", "hostRearrangeOnly"),
@@ -99,6 +100,12 @@ def is_profiled(options: Mapping[str, str]) -> bool:
     return any(
         options.get(key) == "true" for key in ("autoReport.all", "autoReport.outputGraphProfile", "debug.instrument")
     )
+
+
+def is_strict_about_memory(options: Mapping[str, str]) -> bool:
+    """Whether what the machine may refuse for lack of memory is refused too."""
+    flag = os.environ.get("POPTORCH_STRICT_MEMORY") or "0"
+    return str(options.get("enableStrictMemory", "false")) == "true" or int(flag) != 0
 
 
 def writes_profile(options: Mapping[str, str]) -> bool:

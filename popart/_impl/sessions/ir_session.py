@@ -14,9 +14,10 @@ from ipu_common.host_variables import HostVariable, host_variables
 from popart._impl.core_errors import CURES, core_errors, reason_of
 from popart._impl.data_flow import DataFlow
 from popart._impl.enums import DeviceType
-from popart._impl.exceptions import popart_exception, popart_runtime_error
+from popart._impl.exceptions import OutOfMemoryException, popart_exception, popart_runtime_error
 from popart._impl.logs import getLogger
 from popart._impl.sessions.inference import InferenceSession
+from popart._impl.sessions.memory import memory_refusal
 from popart._impl.tensor_info import NUMPY, of_native_number
 
 _HARDWARE = (DeviceType.Ipu, DeviceType.OfflineIpu)
@@ -86,6 +87,10 @@ class IrSession(InferenceSession):
         key = f"device={kind} ipus={self._compiled_for[1]} engine={engine.replace(' ', '_')}"
         with core_errors(self.cures):
             self._native = core.compile(os.fsencode(folder), key, self._compiled_for[0] not in _HARDWARE)
+            refused = memory_refusal(self._native, self._device, options, options.engineOptions, is_refused=False)
+        if refused:
+            self._native = None
+            raise OutOfMemoryException(refused)
         how = "loaded from the cache" if self._native.from_cache else "compiled"
         getLogger("session").debug(f"the executable of {self._name} was {how}")
         self._replicas, self._steps = local, max(1, ir.getDataFlow().batchesPerStep())

@@ -19,6 +19,7 @@ from popart._impl.option_values import accumulation_of, local_replicas_of
 from popart._impl.patterns import Patterns
 from popart._impl.session_options import SessionOptions
 from popart._impl.sessions import engine_options
+from popart._impl.sessions.memory import memory_refusal
 from popart._impl.sessions.anchors import anchor_shape
 from popart._impl.core_errors import as_popart
 from popart._impl.sessions.host_weights import HostWeights
@@ -282,26 +283,17 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         return f"device={self._device.type} ipus={self._device.numIpus} engine={engine.replace(' ', '_')}"
 
     def _check_memory(self, native: Any) -> None:
-        """Raises OutOfMemoryException where the machine form needs more than the tiles hold. It carries a report where the
-        engine option debug.allowOutOfMemory says so."""
-        device = self._device
-        if device.type is DeviceType.Cpu:
-            return
+        """Raises OutOfMemoryException where the program does not fit the device. It carries a report where the engine
+        option debug.allowOutOfMemory says so."""
         try:
-            memory = native.memory()
+            refused = memory_refusal(native, self._device, self._options, self._engine_options, is_refused=True)
         except ipu_core.Error as error:
             raise as_popart(error) from error
-        for needed in memory:
-            if needed["total"] > device.bytes_per_ipu:
-                report, profile = "", ""
-                if self._engine_options.get("debug.allowOutOfMemory") == "true":
-                    report, profile = self._report_of(native), self._write_profile(native)
-                message = (
-                    f"out of tile memory: IPU {needed['ipu']} needs {needed['total']:,} bytes, {needed['variables']:,} of them "
-                    f"for variables; its {device.tilesPerIPU} tiles have {device.bytes_per_ipu:,}. Use more tiles or IPUs, "
-                    "smaller micro-batches, recomputation, or off-chip variables"
-                )
-                raise OutOfMemoryException(OutOfMemoryError(message, report, profile))
+        if refused:
+            report, profile = "", ""
+            if self._engine_options.get("debug.allowOutOfMemory") == "true":
+                report, profile = self._report_of(native), self._write_profile(native)
+            raise OutOfMemoryException(OutOfMemoryError(refused, report, profile))
 
     @property
     def _is_offline(self) -> bool:

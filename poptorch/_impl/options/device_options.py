@@ -112,6 +112,18 @@ class DeviceOptions(OptionContainer):
         self._popart.set("engineOptions", {**present, **wanted})
         return self
 
+    def enableStrictMemory(self, enabled: bool) -> Self:
+        """Refuses programs that the machine would refuse for lack of memory (bool), instead of warning of them.
+
+        Not in PopTorch, where the machine refuses always. Sets the engine option `enableStrictMemory`;
+        POPTORCH_STRICT_MEMORY=1 does so for all models.
+        """
+        self._check_writable()
+        assert isinstance(enabled, bool), f"enabled must be a bool, got {type(enabled).__name__}"
+        present = self._popart.options.get("engineOptions", {})
+        self._popart.set("engineOptions", {**present, "enableStrictMemory": str(enabled).lower()})
+        return self
+
     def sourceLocationExcludes(self, excludes: list[str]) -> Self:
         """Replaces the list of path fragments (list of str) that are skipped when operations get source lines."""
         assert isinstance(excludes, list) and all(isinstance(part, str) for part in excludes), (

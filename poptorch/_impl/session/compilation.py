@@ -231,6 +231,7 @@ def compile_program(
                 precompiled.describe(executable, from_file)
                 if link is not None:
                     executable.set_optimizer(link.description)
+        inspection.judge_memory(executable, state.options)
         if capture.host_calls.functions:
             executable.set_host_functions(capture.host_calls.functions)
         executable.configure(inspection.run_settings(state.options))

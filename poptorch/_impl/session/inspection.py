@@ -95,6 +95,26 @@ def engine_options(options: Options) -> dict[str, typing.Any]:
     return given
 
 
+def judge_memory(executor: poptorch_core.Executor, options: Options) -> None:
+    """Warns of a program that does not fit the machine; poptorch.Error where the options are strict about it."""
+    given = str(engine_options(options).get("enableStrictMemory", "false")).lower()
+    system = ""
+    if uses_ipu_model(options):
+        small = environment.flag("POPTORCH_SMALL_IPU_MODEL") and not environment.flag("POPTORCH_IPU_MODEL")
+        system = "small model" if small else "model"
+    elif options.connection_type == enums.ConnectionType.Never and options.exists("ipu_version"):
+        system = f"ipu{options.ipu_version}"
+    strict = given == "true" or environment.flag("POPTORCH_STRICT_MEMORY")
+    outlined = bool(options._Popart.options.get("enableOutlining", True))
+    refused = executor.judge_memory(system, options.replication_factor if strict else 1, outlined, strict)
+    if refused is not None:
+        logger.warning(
+            "%s\n  note:     the emulator runs it all the same; Options.enableStrictMemory(True) makes this an error, "
+            "POPTORCH_LOG_LEVEL=ERR hides it",
+            refused,
+        )
+
+
 def write_reports(executor: poptorch_core.Executor, options: Options, name: str) -> str | None:
     """Reports of a compiled model, when `autoReport.all` asks for them: program, memory, statistics.
 

@@ -142,10 +142,9 @@ def test_a_program_that_does_not_fit():
     device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1})
     data = linear(np.ones((600, 600), np.float32), shape=(2, 600))
     session = training(data, device=device, prepare=False)
-    with pytest.raises(
-        popart.OutOfMemoryException, match=r"1,440,000 of them for variables; its 1 tiles have 638,976"
-    ) as raised:
+    with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs .* 638,976 fit") as raised:
         session.prepareDevice()
+    assert "weights 1,440,000" in str(raised.value) and "'bytes_per_tile' of machine" in str(raised.value)
     assert not raised.value.error.isSuccessful() and isinstance(raised.value.error, popart.OutOfMemoryError)
     assert raised.value.getProfilePath() == ""
     with pytest.raises(popart.popart_exception, match="debug.allowOutOfMemory"):
@@ -157,12 +156,15 @@ def test_the_verdict_is_that_of_the_machine_form_and_of_a_file_too(tmp_path):
     manager, path = popart.DeviceManager(), str(tmp_path / "program.popef")
     data = linear(np.ones((600, 600), np.float32), shape=(2, 600))
     inference(data, device=manager.createOfflineIPUDevice({}), prepare=False).compileAndExport(path)
+    messages = []
     for file in (None, path):
         session = inference(data, device=manager.createOfflineIPUDevice({"tilesPerIPU": 2}), prepare=False)
         if file is not None:
             session.loadExecutable(file)
-        with pytest.raises(popart.OutOfMemoryException, match="IPU 0 needs 1,449,600 bytes, 0 of them for variables"):
+        with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs") as raised:
             session.prepareDevice()
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1] and "weights" not in messages[0]
 
 
 @pytest.mark.parametrize("writes_profile", [False, True])
@@ -183,6 +185,25 @@ def test_a_program_that_does_not_fit_can_be_looked_at(tmp_path, writes_profile):
     assert os.path.isfile(path) if writes_profile else path == ""
     with pytest.raises(popart.popart_runtime_error, match="not prepared"):
         session.run(popart.PyStepIO({}, {}))
+
+
+def test_a_program_that_may_not_fit_is_refused_by_strict_memory_alone(monkeypatch):
+    """Estimates are off by about 15 %: within that of the limit it is a warning."""
+    lines = []
+    monkeypatch.setattr(type(popart.getLogger("session")), "warn", lambda self, message: lines.append(message))
+    data = linear(np.ones((216, 216), np.float32), shape=(1, 216))
+
+    def prepared(**engine):
+        device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1})
+        return training(data, device=device, engineOptions=engine)
+
+    prepared()
+    assert ["out of tile memory: IPU 0 needs" in line and "off by about 15 %" in line for line in lines] == [True]
+    with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs"):
+        prepared(enableStrictMemory="true")
+    monkeypatch.setenv("POPTORCH_STRICT_MEMORY", "1")
+    with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs"):
+        prepared()
 
 
 # --- engine options
