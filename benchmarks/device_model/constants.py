@@ -24,6 +24,7 @@ CHOICES = {
     "1.5 reductions for a norm": "no rows",
     "at most 40 partial sums of a result come to a tile": "no rows",
     "fewer operands than workers are few": "no rows",
+    "parts of a stencil take 1.9 of their cells in two images": "rows of memory-fit",
 }
 # Rules without a number of their own.
 RULES = {

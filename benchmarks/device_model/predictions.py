@@ -7,6 +7,7 @@ import fractions
 import re
 
 from ipu_core import _native
+import memory_rows
 import microbenchmarks
 import network_predictions
 
@@ -128,4 +129,5 @@ KINDS = {
     "spmm": spmm,
     **microbenchmarks.KINDS,
     **network_predictions.KINDS,
+    **memory_rows.KINDS,
 }

@@ -54,7 +54,7 @@ def outside(results):
 
 def test_kinds_stay_within_their_targets(results):
     # First layers of three channels, and where a library of 2019 ran out of memory.
-    assert outside(results) == ({("conv", "plain")}, 21)
+    assert outside(results) == ({("conv", "plain")}, 22)
 
 
 @pytest.mark.slow
@@ -67,8 +67,9 @@ def missing(rows, results):
 
 
 def test_kinds_that_are_expressed_are_expressed_whole(rows, results):
-    # A share of the time of another program, and a size that no formula gives.
-    assert missing(rows, results) == {"stencil-0002", "memory-bandwidth-0012"}
+    # A share of the time of another program, a size that no formula gives, and what a whole network keeps.
+    networks = {f"memory-fit-00{number}" for number in (28, 29, 30)}
+    assert missing(rows, results) == {"stencil-0002", "memory-bandwidth-0012"} | networks
 
 
 @pytest.mark.slow
@@ -117,9 +118,9 @@ def test_the_table_ends_with_targets_rows_and_errors(capsys, tmp_path):
     (tmp_path / "rows.csv").write_text("".join(line for line in lines if not line.startswith("model-")))
     device_model.main([str(tmp_path / "rows.csv")])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3].startswith("inside the target: gemm, conv, spmm, stencil, reduction, ")
+    assert lines[-3].startswith("inside the target: gemm, conv, spmm, memory-fit, stencil, reduction, ")
     assert lines[-3].endswith("; outside: conv (plain)")
-    assert lines[-2] == "expressed: 521 of 565 rows, 92.2 %"
+    assert lines[-2] == "expressed: 532 of 565 rows, 94.2 %"
     assert re.fullmatch(r"all: median [\d.]+ %, 90th percentile [\d.]+ %", lines[-1])
     assert any(re.match(r"gemm +39 +39 +39 .* 8 / 18 inside$", line) for line in lines)
     assert any(re.match(r"conv +227 +227 +195 ", line) for line in lines)
