@@ -1,6 +1,7 @@
 #include "report/op_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/structure.h"
 #include "ops/definition/work.h"
@@ -83,6 +84,11 @@ bool is_small(const ir::Op& op, const target::Machine& machine) {
   return bytes < machine.whole("tiles") * machine.whole("workers") * machine.whole("vector_bytes");
 }
 
+Cycles whole(const Cycles& c) {
+  return {std::round(c.compute), std::round(c.exchange), std::round(c.overhead),
+          std::round(c.links),   std::round(c.host),     std::round(c.streaming)};
+}
+
 }  // namespace
 
 Cycles& Cycles::operator+=(const Cycles& other) {
@@ -102,8 +108,7 @@ Cycles Cycles::operator*(double times) const {
 
 OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::Replication& replication,
                double collected) {
-  const Timer timer(machine);
-  if (ir::is_structural(op)) return {timer.structural(op)};
+  if (ir::is_structural(op)) return {whole(Timer(machine).structural(op))};
   const ops::OpWork work = ops::work_of(op);
   OpTime time;
   time.is_guess = work.is_guess;
@@ -123,6 +128,7 @@ OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::R
       !follows_another(op) ? 1 : machine[is_small(op, machine) ? "small_operation_factor" : "network_factor"];
   time.cycles = Cycles{.compute = sum.compute, .exchange = sum.exchange, .overhead = sum.overhead} * factor;
   time.cycles.links = sum.seconds * machine["clock_hz"];
+  time.cycles = whole(time.cycles);
   return time;
 }
 

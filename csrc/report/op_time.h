@@ -6,7 +6,7 @@
 
 namespace ipu::report {
 
-// Cycles of one execution, by what the IPU does.
+// Cycles of one execution, by what the IPU does: whole numbers.
 struct Cycles {
   double compute = 0;    // its tiles compute
   double exchange = 0;   // its tiles send bytes to each other

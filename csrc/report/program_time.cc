@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "ir/regions.h"
-#include "ops/definition/work.h"
+#include "ir/structure.h"
 #include "report/known_scalars.h"
 #include "report/live_values.h"
 #include "report/tile_memory.h"
@@ -19,180 +20,201 @@ namespace {
 using ir::Graph;
 using ir::Op;
 
-// A graph as it runs under certain conditions: what each IPU takes, and the graphs that run inside.
-struct Piece {
-  const Graph* graph;
-  std::vector<double> clocks;  // by place of the IPU: when it is done, from the begin of the graph
-  std::vector<char> used;      // by place of the IPU
-  std::vector<std::pair<size_t, double>> parts;  // pieces, how often
-  double end() const { return *std::max_element(clocks.begin(), clocks.end()); }
-};
-
-// The ops of a graph one after the other, by place of the IPU.
-struct Walk {
-  Piece* piece;
-  std::vector<double> collected;  // bytes of the collectives that come together
-  std::vector<double> transfers;  // when the I/O tiles are done that work beside the others
-
-  void meet(size_t place) {
-    double& clock = piece->clocks[place];
-    clock = transfers[place] = std::max(clock, transfers[place]);
-  }
-};
+// Of so many iterations the conditions are not looked at one by one.
+constexpr int64_t kMostTrips = int64_t{1} << 20;
 
 class Schedule {
  public:
-  Schedule(const ir::Module& module, const target::Machine& machine, int64_t replicas) : machine_(machine) {
-    ipus_ = ipus_of(module);
+  Schedule(const ir::Module& module, const target::Machine& machine, int64_t replicas)
+      : machine_(machine), ipus_(ipus_of(module)) {
     replication_ = {replicas, static_cast<int64_t>(ipus_.size())};
   }
 
   ProgramTime run(const Graph& entry) {
-    const size_t whole = piece_of(entry, KnownScalars(entry));
-    ProgramTime time;
-    time.cycles = pieces_[whole].end();
-    time.seconds = time.cycles / machine_["clock_hz"];
-    time.is_maximum = is_maximum_;
-    add_up(whole, &time);
-    return time;
+    called(entry);
+    time_.cycles = time_.schedule.back().end();
+    time_.seconds = time_.cycles / machine_["clock_hz"];
+    count_executions();
+    add_up();
+    return std::move(time_);
   }
 
  private:
-  size_t place_of(const Op& op) const {
-    return place_of(op.settings.ipu ? *op.settings.ipu : op.result_count() > 0 ? ipu_of(*op.result()) : 0);
-  }
-
-  size_t place_of_sender(const Op& copy) const {
-    return place_of(static_cast<int>(copy.attributes.integer("from")));
-  }
   size_t place_of(int ipu) const {
-    return static_cast<size_t>(std::lower_bound(ipus_.begin(), ipus_.end(), ipu) - ipus_.begin());
+    const auto found = std::lower_bound(ipus_.begin(), ipus_.end(), ipu);
+    IPU_CHECK(found != ipus_.end() && *found == ipu, "an IPU that the program does not use");
+    return static_cast<size_t>(found - ipus_.begin());
+  }
+  size_t place_of(const Op& op) const {
+    return place_of(op.settings.ipu                                      ? *op.settings.ipu
+                    : op.result_count() > 0                              ? ipu_of(*op.result())
+                    : op.operand_count() > 0 && op.operand(0) != nullptr ? ipu_of(*op.operand(0))
+                                                                         : ipus_[0]);
   }
 
-  size_t piece_of(const Graph& graph, const KnownScalars& known) {
-    Piece piece{&graph, std::vector<double>(ipus_.size(), 0), std::vector<char>(ipus_.size(), 0), {}};
-    Walk walk{&piece, std::vector<double>(ipus_.size(), 0), std::vector<double>(ipus_.size(), 0)};
-    for (const auto& op : graph.ops()) {
-      if (ir::is_region(*op))
-        run_bodies(*op, known, &piece);
-      else if (op->is(ir::kind::kIoBarrier))
-        walk.meet(place_of(*op));
-      else if (op->result_count() != 1 || !known.find(op->result()))
-        compute(*op, &walk);
+  // The ops of a graph one after the other, by place of the IPU.
+  struct Clocks {
+    ScheduledGraph graph;
+    std::vector<double> collected;  // bytes of the collectives that come together
+    std::vector<double> transfers;  // when the I/O tiles are done that work beside the others
+
+    void meet(size_t place) {
+      graph.ends[place] = transfers[place] = std::max(graph.ends[place], transfers[place]);
     }
-    for (size_t i = 0; i < ipus_.size(); ++i) walk.meet(i);
-    pieces_.push_back(std::move(piece));
-    return pieces_.size() - 1;
+  };
+
+  size_t add(const Graph& graph, const KnownScalars& known, const Conditions& conditions) {
+    const std::vector<double> zeros(ipus_.size(), 0);
+    Clocks clocks{{&graph, zeros, std::vector<char>(ipus_.size(), 0), {}}, zeros, zeros};
+    size_t branches = 0;
+    for (const auto& op : graph.ops()) {
+      if (op->is(ir::kind::kIf))
+        run_branch(*op, conditions[branches++], &clocks.graph);
+      else if (ir::is_region(*op))
+        run_body(*op, &clocks.graph);
+      else if (op->is(ir::kind::kIoBarrier))
+        clocks.meet(place_of(*op));
+      else if (op->result_count() != 1 || !known.contain(*op->result()))
+        compute(*op, &clocks);
+    }
+    for (size_t i = 0; i < ipus_.size(); ++i) clocks.meet(i);
+    time_.schedule.push_back(std::move(clocks.graph));
+    return time_.schedule.size() - 1;
   }
 
-  // A graph without an index that anything hangs on is the same wherever it is called.
+  // A graph that nothing hangs on is the same wherever it is called.
   size_t called(const Graph& graph) {
     const auto found = called_.find(&graph);
+    return found != called_.end() ? found->second : called(graph, KnownScalars(graph));
+  }
+  size_t called(const Graph& graph, const KnownScalars& known) {
+    const auto found = called_.find(&graph);
     if (found != called_.end()) return found->second;
-    return called_[&graph] = piece_of(graph, KnownScalars(graph));
+    const size_t number = add(graph, known, known.conditions());
+    return called_[&graph] = number;
   }
 
-  void compute(const Op& op, Walk* walk) {
+  void compute(const Op& op, Clocks* clocks) {
     const size_t place = place_of(op);
-    Piece* piece = walk->piece;
-    double& collected = walk->collected[place];
-    const OpTime time = time_of(op, machine_, replication_, collected);
-    if (time.cycles.total() == 0) return;
-    collected = time.collective_bytes > 0 ? collected + time.collective_bytes : 0;
-    times_[&op] = time;
-    piece->used[place] = 1;
-    double& clock = piece->clocks[place];
-    if (ir::is_overlapped(op)) {
-      walk->transfers[place] += time.cycles.total();
-    } else if (op.is(ir::kind::kIpuCopy)) {
-      const size_t sender = place_of_sender(op);
-      clock = std::max(clock, piece->clocks[sender]) + time.cycles.total();
-      piece->clocks[sender] = clock;
-      piece->used[sender] = 1;
+    double& collected = clocks->collected[place];
+    // A body that runs under several conditions has the same ops outside its branches.
+    const auto [known, is_new] = timed_.try_emplace(&op, time_.ops.size());
+    if (is_new) {
+      TimedOp timed{&op, ipus_[place]};
+      timed.is_beside = ir::is_overlapped(op);
+      if (op.is(ir::kind::kIpuCopy)) timed.sender = static_cast<int>(op.attributes.integer("from"));
+      timed.once = time_of(op, machine_, replication_, collected);
+      time_.ops.push_back(timed);
+    }
+    const TimedOp& timed = time_.ops[known->second];
+    const double cycles = timed.once.cycles.total();
+    if (cycles == 0) return;
+    collected = timed.once.collective_bytes > 0 ? collected + timed.once.collective_bytes : 0;
+    ScheduledGraph& in = clocks->graph;
+    in.takes_part[place] = 1;
+    double& clock = in.ends[place];
+    if (timed.is_beside) {
+      clocks->transfers[place] += cycles;
+    } else if (timed.sender) {
+      const size_t sender = place_of(*timed.sender);
+      clock = std::max(clock, in.ends[sender]) + cycles;
+      in.ends[sender] = clock;
+      in.takes_part[sender] = 1;
     } else {
-      clock += time.cycles.total();
+      clock += cycles;
     }
   }
 
-  void run_bodies(const Op& op, const KnownScalars& known, Piece* piece) {
+  void run_branch(const Op& op, std::optional<bool> condition, ScheduledGraph* in) {
+    const std::vector<Graph*> bodies = ir::Region(op).bodies();
+    const size_t yes = called(*bodies[0]), no = called(*bodies[1]);
+    time_.is_maximum |= !condition;
+    const bool takes = condition.value_or(time_.schedule[yes].end() >= time_.schedule[no].end());
+    append(takes ? yes : no, 1, in);
+  }
+
+  void run_body(const Op& op, ScheduledGraph* in) {
     const ir::Region region(op);
-    if (region.repeats()) return run_loop(op, region, piece);
-    std::vector<Graph*> bodies = region.bodies();
-    size_t part = called(*bodies[0]);
-    if (op.is(ir::kind::kIf)) {
-      const std::optional<double> condition = known.find(op.operand(0));
-      const size_t other = called(*bodies[1]);
-      if (!condition) is_maximum_ = true;
-      if (condition ? *condition == 0 : pieces_[other].end() > pieces_[part].end()) part = other;
-    }
-    append(part, 1, piece);
-  }
-
-  void run_loop(const Op& op, const ir::Region& region, Piece* piece) {
+    if (!region.repeats()) return append(called(*region.bodies()[0]), 1, in);
     const Graph& body = region.body();
     const int64_t trips = op.attributes.integer("trip");
-    is_maximum_ |= op.attributes.boolean("while", false);
-    const bool has_conditions = std::any_of(body.ops().begin(), body.ops().end(),
-                                            [](const auto& inner) { return inner->is(ir::kind::kIf); });
-    if (!has_conditions) return append(called(body), static_cast<double>(trips), piece);
-    // Iterations whose conditions are equal are one piece.
-    std::map<std::vector<std::optional<bool>>, std::pair<size_t, int64_t>> variants;
+    time_.is_maximum |= op.attributes.boolean("while", false);
+    const KnownScalars known(body, true);
+    if (!known.hang_on_index()) return append(called(body, known), static_cast<double>(trips), in);
+    if (trips > kMostTrips)
+      return append(add(body, known, Conditions(known.conditions().size())), static_cast<double>(trips), in);
+    // Iterations with equal conditions are one.
+    std::map<Conditions, size_t> variants;
+    size_t last = 0;
+    int64_t alike = 0;
     for (int64_t index = 0; index < trips; ++index) {
-      const KnownScalars known(body, index);
-      const auto [found, is_new] = variants.try_emplace(known.conditions(), 0, 0);
-      if (is_new) found->second.first = piece_of(body, known);
-      ++found->second.second;
+      const Conditions conditions = known.conditions(index);
+      auto found = variants.find(conditions);
+      if (found == variants.end()) found = variants.emplace(conditions, add(body, known, conditions)).first;
+      if (alike > 0 && found->second != last) {
+        append(last, static_cast<double>(alike), in);
+        alike = 0;
+      }
+      last = found->second;
+      ++alike;
     }
-    for (const auto& [conditions, variant] : variants)
-      append(variant.first, static_cast<double>(variant.second), piece);
+    if (alike > 0) append(last, static_cast<double>(alike), in);
   }
 
   // IPUs that take part begin together; an iteration ends when all of them are done.
-  void append(size_t part, double times, Piece* piece) const {
-    const Piece& inner = pieces_[part];
+  void append(size_t part, double times, ScheduledGraph* in) const {
+    const ScheduledGraph& inner = time_.schedule[part];
     double begin = 0;
     for (size_t i = 0; i < ipus_.size(); ++i)
-      if (inner.used[i]) begin = std::max(begin, piece->clocks[i]);
+      if (inner.takes_part[i]) begin = std::max(begin, in->ends[i]);
     for (size_t i = 0; i < ipus_.size(); ++i) {
-      if (!inner.used[i]) continue;
-      piece->used[i] = 1;
-      piece->clocks[i] = begin + (times == 1 ? inner.clocks[i] : times * inner.end());
+      if (!inner.takes_part[i]) continue;
+      in->takes_part[i] = 1;
+      in->ends[i] = begin + (times == 1 ? inner.ends[i] : times * inner.end());
     }
-    if (times > 0) piece->parts.push_back({part, times});
+    if (times > 0) in->parts.push_back({part, begin, times});
   }
 
-  void add_up(size_t whole, ProgramTime* time) const {
-    std::vector<double> executions(pieces_.size(), 0);
-    executions[whole] = 1;
-    std::vector<Cycles> by_ipu(ipus_.size()), beside(ipus_.size());
-    std::map<std::string, TimeOf> kinds, lines, modules, guesses;
-    for (size_t p = pieces_.size(); p-- > 0;) {  // a piece comes after its parts
-      if (executions[p] == 0) continue;
-      for (const auto& [part, times] : pieces_[p].parts) executions[part] += executions[p] * times;
-      for (const auto& op : pieces_[p].graph->ops()) {
-        const auto found = times_.find(op.get());
-        if (found == times_.end()) continue;
-        const Cycles cycles = found->second.cycles * executions[p];
-        const auto add = [&](std::map<std::string, TimeOf>& to, const std::string& what) {
-          TimeOf& of = to[what];
-          of.executions += executions[p];
-          of.cycles += cycles;
-        };
-        (ir::is_overlapped(*op) ? beside : by_ipu)[place_of(*op)] += cycles;
-        if (op->is(ir::kind::kIpuCopy)) by_ipu[place_of_sender(*op)] += cycles;
-        add(kinds, op->kind());
-        add(lines, ir::user_line(op->location));
-        add(modules, op->location ? op->location->module_path : "");
-        if (found->second.is_guess) add(guesses, op->kind());
-        time->operations += 2 * found->second.macs * executions[p];
-      }
+  void count_executions() {
+    std::vector<double> executions(time_.schedule.size(), 0);
+    executions.back() = 1;
+    for (size_t g = time_.schedule.size(); g-- > 0;) {  // a graph comes after its parts
+      if (executions[g] == 0) continue;
+      for (const auto& [part, begin, times] : time_.schedule[g].parts)
+        executions[part] += executions[g] * times;
+      for (const auto& op : time_.schedule[g].graph->ops())
+        if (const auto found = timed_.find(op.get()); found != timed_.end())
+          time_.ops[found->second].executions += executions[g];
     }
-    for (size_t i = 0; i < ipus_.size(); ++i)
-      time->ipus.push_back({ipus_[i], by_ipu[i], std::max(time->cycles - by_ipu[i].total(), 0.0), beside[i]});
-    time->kinds = sorted(std::move(kinds));
-    time->lines = sorted(std::move(lines));
-    time->modules = sorted(std::move(modules));
-    time->guesses = sorted(std::move(guesses));
+    std::erase_if(time_.ops,
+                  [](const TimedOp& op) { return op.executions == 0 || op.once.cycles.total() == 0; });
+  }
+
+  void add_up() {
+    std::map<std::string, TimeOf> kinds, lines, modules, guesses;
+    for (const int ipu : ipus_) time_.ipus.push_back({ipu, {}, 0, {}});
+    for (const TimedOp& timed : time_.ops) {
+      const Cycles once = timed.once.cycles * timed.executions;
+      IpuTime& ipu = time_.ipus[place_of(timed.ipu)];
+      (timed.is_beside ? ipu.beside : ipu.cycles) += once;
+      if (timed.sender) time_.ipus[place_of(*timed.sender)].cycles += once;
+      const auto add = [&](std::map<std::string, TimeOf>& to, const std::string& what) {
+        TimeOf& of = to[what];
+        of.executions += timed.executions;
+        of.cycles += timed.cycles();
+      };
+      const ir::Location& location = timed.op->location;
+      add(kinds, timed.op->kind());
+      add(lines, ir::user_line(location));
+      add(modules, location ? location->module_path : "");
+      if (timed.once.is_guess) add(guesses, timed.op->kind());
+      time_.operations += 2 * timed.once.macs * timed.executions;
+    }
+    for (IpuTime& ipu : time_.ipus) ipu.waiting = time_.cycles - ipu.cycles.total();
+    time_.kinds = sorted(std::move(kinds));
+    time_.lines = sorted(std::move(lines));
+    time_.modules = sorted(std::move(modules));
+    time_.guesses = sorted(std::move(guesses));
   }
 
   static std::vector<TimeOf> sorted(std::map<std::string, TimeOf> by_name) {
@@ -207,15 +229,16 @@ class Schedule {
   }
 
   const target::Machine& machine_;
+  const std::vector<int> ipus_;
   target::Replication replication_;
-  std::vector<int> ipus_;
-  std::vector<Piece> pieces_;
-  std::unordered_map<const Graph*, size_t> called_;
-  std::unordered_map<const Op*, OpTime> times_;
-  bool is_maximum_ = false;
+  ProgramTime time_;
+  std::unordered_map<const Graph*, size_t> called_;  // numbers in the schedule
+  std::unordered_map<const Op*, size_t> timed_;      // numbers in time_.ops, until executions are counted
 };
 
 }  // namespace
+
+double ScheduledGraph::end() const { return *std::max_element(ends.begin(), ends.end()); }
 
 ProgramTime program_time(const ir::Module& module, const std::string& entry, const target::Machine& machine,
                          int64_t replicas) {

@@ -2,8 +2,8 @@
 // of its own. IPUs wait for each other where one reads what another one gave, and where an iteration of a loop ends.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "report/op_time.h"
@@ -18,21 +18,51 @@ struct IpuTime {
   Cycles beside;  // of those transfers
 };
 
-// Executions of ops that something is the same of: their kind, their line or their module.
+// The executions of one op of the list in a run. A copy between IPUs takes both of them, its sender besides.
+struct TimedOp {
+  const ir::Op* op = nullptr;
+  int ipu = 0;
+  std::optional<int> sender = std::nullopt;
+  bool is_beside = false;  // a transfer of I/O tiles, while the others do something else
+  double executions = 0;
+  OpTime once = {};
+  Cycles cycles() const { return once.cycles * (executions * (sender ? 2 : 1)); }  // of all IPUs
+};
+
+// Executions of ops that something is the same of: their kind, their line or their module. Cycles are those of all IPUs together.
 struct TimeOf {
   std::string what;
   double executions = 0;
   Cycles cycles;
 };
 
+// A graph as it runs under certain conditions, from the begin of an execution.
+struct ScheduledGraph {
+  // Another one that runs inside of it, so many times one after the other.
+  struct Part {
+    size_t graph;  // before this one in the list
+    double begin, times;
+  };
+  const ir::Graph* graph;
+  std::vector<double> ends;      // of each IPU
+  std::vector<char> takes_part;  // of each IPU
+  std::vector<Part> parts;
+  double end() const;
+};
+
+// Cycles are whole numbers: sums of parts are totals to the cycle.
 struct ProgramTime {
   double cycles = 0;  // of a run of the entry point, until the last IPU is done
   double seconds = 0;
-  bool is_maximum = false;  // a loop ends when a value says so: its declared bound is counted
+  bool is_maximum =
+      false;  // a value decides how long it takes: of a loop the declared bound is counted, of an `if` the longer branch
   std::vector<IpuTime> ipus;
-  std::vector<TimeOf> kinds, lines, modules;  // most cycles first, then by name
-  std::vector<TimeOf> guesses;                // kinds whose definitions say nothing of their work
-  double operations = 0;                      // floating-point ones of products, of one replica
+  std::vector<TimedOp> ops;  // that take time; they are those of the module
+  std::vector<TimeOf> kinds, lines,
+      modules;  // most cycles first, then by name; they add up to the cycles of the IPUs, those beside with them
+  std::vector<TimeOf> guesses;           // kinds whose definitions say nothing of their work
+  std::vector<ScheduledGraph> schedule;  // the last one is the entry point
+  double operations = 0;                 // floating-point ones of products, of one replica
 };
 
 // `module`: a machine form, which runs as so many replicas. Error(kInvalidProgram) if it has no such entry point.

@@ -23,6 +23,7 @@ std::vector<int> ipus_of(const ir::Module& module) {
     for (const ir::Value* input : graph->inputs()) used.insert(ipu_of(*input));
     for (const auto& op : graph->ops()) {
       if (op->settings.ipu) used.insert(*op->settings.ipu);
+      if (op->is(ir::kind::kIpuCopy)) used.insert(static_cast<int>(op->attributes.integer("from")));
       for (int i = 0; i < op->result_count(); ++i) used.insert(ipu_of(*op->result(i)));
     }
   }

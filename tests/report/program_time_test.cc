@@ -1,5 +1,6 @@
 #include "report/program_time.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ir/text/text.h"
@@ -92,6 +93,76 @@ TEST(ProgramTime, of_a_pipeline_counts_fill_and_drain_as_they_run) {
   EXPECT_EQ(time.kinds[0].executions, 4 + 2 * 4);
   EXPECT_FALSE(time.is_maximum);
   for (const IpuTime& ipu : time.ipus) EXPECT_GE(ipu.waiting, 0) << ipu.ipu;
+}
+
+// docs/device-model.md
+TEST(ProgramTime, of_a_pipeline_is_what_the_page_says) {
+  const ProgramTime time = time_of_text(kPipeline);
+  EXPECT_EQ(time.cycles, 2980);
+  EXPECT_EQ(time.ipus[0].cycles.total(), 1216);
+  EXPECT_EQ(time.ipus[0].waiting, 1764);
+  EXPECT_EQ(time.ipus[1].waiting, 304);
+}
+
+TEST(ProgramTime, of_a_pipeline_has_a_stretch_for_fill_middle_and_drain) {
+  const ScheduledGraph loop = time_of_text(kPipeline).schedule.back();
+  ASSERT_EQ(loop.parts.size(), 3u);
+  EXPECT_EQ(loop.parts[0].times, 1);
+  EXPECT_EQ(loop.parts[1].times, 3);
+  EXPECT_EQ(loop.parts[2].times, 1);
+  EXPECT_EQ(loop.parts[1].begin, 304);
+}
+
+TEST(ProgramTime, of_a_copy_takes_both_ipus) {
+  const ProgramTime time = time_of_text(R"(
+entry main = @main
+stream @x: f32[192] {ipu=0}
+graph @main() -> () {
+  %x = host_load() {stream=@x | ipu=0} : f32[192]
+  %y = ipu_copy(%x) {from=0, to=1 | ipu=1} : f32[192]
+  return
+}
+)");
+  ASSERT_EQ(time.ipus.size(), 2u);
+  const Cycles copy = time.ops.back().once.cycles;
+  EXPECT_EQ(time.ops.back().sender, 0);
+  EXPECT_EQ(time.ipus[1].cycles, copy);
+  EXPECT_EQ(time.ipus[1].waiting, time.ipus[0].cycles.host + time.ipus[0].cycles.overhead - copy.overhead);
+  EXPECT_EQ(time.kinds[0].cycles.total() + time.kinds[1].cycles.total(),
+            time.ipus[0].cycles.total() + time.ipus[1].cycles.total());
+}
+
+// A loop of many iterations is not walked when nothing in it hangs on their number, and is a maximum when something does.
+TEST(ProgramTime, of_a_loop_without_end_is_its_bound) {
+  const auto loop = [](const char* condition) {
+    return fmt::format(R"(
+entry main = @main
+graph @main() -> () {{
+  loop() {{body=@body, carried=0, trip=1000000000000}}
+  return
+}}
+graph @body(%i: i32[]) -> () {{
+  %c = constant() {{value=dense<i32[]: 7> | ipu=0}} : i32[]
+  %yes = less({}, %c) {{| ipu=0}} : bool[]
+  if(%yes) {{else=@idle, then=@work | ipu=0}}
+  return
+}}
+graph @idle() -> () {{
+  return
+}}
+graph @work() -> () {{
+  %x = constant() {{value=dense<f32[192]: 1.0> | ipu=0}} : f32[192]
+  %y = add(%x, %x) {{| ipu=0}} : f32[192]
+  return
+}}
+)",
+                       condition);
+  };
+  const ProgramTime same = time_of_text(loop("%c")), other = time_of_text(loop("%i"));
+  EXPECT_EQ(same.cycles, 0);
+  EXPECT_FALSE(same.is_maximum);
+  EXPECT_EQ(other.cycles, 1e12 * kAdd);
+  EXPECT_TRUE(other.is_maximum);
 }
 
 TEST(ProgramTime, of_an_ipu_and_its_waiting_is_that_of_the_program) {
