@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "support/error.h"
-#include "target/machine.h"
+#include "target/known_machine.h"
 
 namespace ipu::target {
 namespace {
@@ -34,9 +34,21 @@ const System& find_system(std::string_view name) {
 
 std::vector<std::string> system_names() { return machine_names(); }
 
-const System& attached_system() {
+namespace {
+const char* attached_name() {
   const char* name = std::getenv("POPTORCH_EMULATED_SYSTEM");
-  return find_system(name == nullptr || *name == '\0' ? "pod16" : name);
+  return name == nullptr || *name == '\0' ? "pod16" : name;
+}
+}  // namespace
+
+const System& attached_system() { return find_system(attached_name()); }
+
+const Machine& known_machine(const std::string& name_or_path) {
+  const Machine* found = find_machine(name_or_path.empty() ? attached_name() : name_or_path);
+  if (found != nullptr) return *found;
+  throw Error(ErrorCode::kEnvironment,
+              fmt::format("unknown machine '{}'{}: known are {}, and paths of machine files", name_or_path,
+                          suggestion(name_or_path, machine_names()), known_names()));
 }
 
 const System* find_model(std::string_view version, bool small) {

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "bindings/core/machine_binding.h"
+#include "target/known_machine.h"
 #include "target/passes/passes.h"
 #include "target/passes/vertex_loops.h"
 #include "target/transfers/collectives.h"
@@ -12,6 +13,7 @@ namespace ipu::bindings {
 namespace {
 
 namespace py = pybind11;
+using target::known_machine;
 
 // Rungs, whether a rung is crossed, whether all goes to one other IPU.
 using Way = std::tuple<int64_t, bool, bool>;

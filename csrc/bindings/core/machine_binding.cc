@@ -7,22 +7,16 @@
 #include <map>
 
 #include "support/error.h"
-#include "target/machine.h"
+#include "target/known_machine.h"
 #include "target/products/convolution.h"
 
 namespace ipu::bindings {
 
-const target::Machine& known_machine(const std::string& name_or_path) {
-  if (const target::Machine* found = target::find_machine(name_or_path); found != nullptr) return *found;
-  const std::vector<std::string> names = target::machine_names();
-  throw Error(ErrorCode::kEnvironment,
-              fmt::format("unknown machine '{}'{}: known are {}, and paths of machine files", name_or_path,
-                          target::suggestion(name_or_path, names), fmt::join(names, ", ")));
-}
-
 namespace {
 
 namespace py = pybind11;
+using target::known_machine;
+
 target::ProductType product_type(const std::string& name) {
   if (name == "fp16.16") return target::ProductType::kFp16Fp16;
   if (name == "fp16.32") return target::ProductType::kFp16Fp32;

@@ -2,15 +2,16 @@
 
 #include <pybind11/stl.h>
 
-#include "bindings/core/machine_binding.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
 #include "report/program_time.h"
+#include "target/known_machine.h"
 
 namespace ipu::bindings {
 namespace {
 
 namespace py = pybind11;
+using target::known_machine;
 using py::literals::operator""_a;
 
 py::dict dict_of(const report::Cycles& cycles) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "support/error.h"
+#include "target/products/product_choice.h"
 
 namespace ipu::target {
 namespace {
@@ -62,19 +63,25 @@ ProductShape weight_gradient_shape(const Convolution& c, bool is_expanded) {
   return shape;
 }
 
-const ProductPlan& convolution_plan(const Machine& machine, const Convolution& c, ConvolutionPass pass,
-                                    const ProductOptions& options) {
+ProductShape pass_shape(const Machine& machine, const Convolution& c, ConvolutionPass pass,
+                        const ProductOptions& options) {
   if (c.result_rows() < 1 || c.result_columns() < 1)
     throw Error(
         ErrorCode::kTypeMismatch,
         fmt::format("a convolution without a result cannot be planned: kernel [{}, {}] on a field [{}, "
                     "{}] padded by [{}, {}]",
                     c.kernel_rows, c.kernel_columns, c.rows, c.columns, c.padding_rows, c.padding_columns));
-  if (pass == ConvolutionPass::kForward) return known_plan(machine, forward_shape(c), options);
-  if (pass == ConvolutionPass::kDataGradient) return known_plan(machine, data_gradient_shape(c), options);
-  const ProductPlan& field = known_plan(machine, weight_gradient_shape(c, false), options);
-  const ProductPlan& expanded = known_plan(machine, weight_gradient_shape(c, true), options);
-  return expanded.cycles.total() < field.cycles.total() ? expanded : field;
+  if (pass == ConvolutionPass::kForward) return forward_shape(c);
+  if (pass == ConvolutionPass::kDataGradient) return data_gradient_shape(c);
+  const ProductShape field = weight_gradient_shape(c, false), expanded = weight_gradient_shape(c, true);
+  const bool is_cheaper = known_plan(machine, expanded, options).cycles.total() <
+                          known_plan(machine, field, options).cycles.total();
+  return is_cheaper ? expanded : field;
+}
+
+const ProductPlan& convolution_plan(const Machine& machine, const Convolution& c, ConvolutionPass pass,
+                                    const ProductOptions& options) {
+  return known_plan(machine, pass_shape(machine, c, pass, options), options);
 }
 
 }  // namespace ipu::target
