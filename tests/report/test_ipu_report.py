@@ -1,5 +1,6 @@
 """`ipu-report` reads executables and texts; both say the same of one program."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -38,15 +39,18 @@ def test_an_executable_and_its_machine_form_give_one_report(tmp_path):
     assert "IPU 0: 192 of 940,572,672: 64 of variables" in of_file.stdout
     assert "w: f32[4,4], parameter, IPU 0, 64 bytes" in of_file.stdout
     assert "1 matmul: model.py:4 (1)" in of_file.stdout
-    assert report("-", text=session.machine_text()).stdout == of_file.stdout == session.report(1472 * 638976)
+    assert report("-", text=session.machine_text()).stdout == of_file.stdout == session.report_on("pod16")[0]
+    assert of_file.stdout.endswith(session.report(1472 * 638976))
     assert "of 318,767,104:" in report("--system", "mk1-16", tmp_path / "program").stdout
+    as_json = report("--json", "--replicas", 3, tmp_path / "program").stdout
+    assert json.loads(as_json)["program"]["replicas"] == 3 and json.loads(session.report_on("pod16")[1])["version"] == 1
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["missing.ir"], "cannot read file [IPU-E504]: missing.ir: "),
-        (["-", "--system", "pod8"], "unknown system 'pod8' [IPU-E503]: known are bow, bow-pod16"),
+        (["-", "--system", "pod8"], "unknown machine 'pod8' (did you mean 'pod4'?) [IPU-E503]: known are bow, bow-pod16"),
         (["-"], "parse error [IPU-E203]: -:1:1: expected 'graph'"),
     ],
 )

@@ -23,6 +23,7 @@
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "executable/memory_verdict.h"
+#include "executable/report_file.h"
 #include "ir/text/text.h"
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/importers.h"
@@ -188,6 +189,17 @@ PYBIND11_MODULE(_native, m) {
             });
           },
           py::arg("bytes_per_ipu"), "What the machine form says of the program, as text.")
+      .def(
+          "report_on",
+          [](CoreSession& s, const std::string& machine) {
+            return without_gil([&] {
+              const auto [text, json] =
+                  executable::report_on(s.session().executable(), machine, {.replicas = 0});
+              return std::pair(text, json);
+            });
+          },
+          py::arg("machine") = "",
+          "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system.")
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",
            "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "

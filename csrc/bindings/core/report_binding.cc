@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include "executable/report_file.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
 #include "report/program_time.h"
@@ -61,6 +62,16 @@ void bind_reports(py::module_& m) {
       "program_time", &program_time, "text"_a, "machine"_a, "entry"_a = "main", "replicas"_a = 1,
       "Cycles and seconds of a run of a machine form, given as text: by IPU, kind of operation, line of the user and "
       "module.");
+  m.def(
+      "report_file",
+      [](const std::string& path, const std::string& machine, int64_t replicas) {
+        py::gil_scoped_release release;
+        const auto [text, json] = executable::report_on_file(path, machine, {.replicas = replicas});
+        return std::pair(text, json);
+      },
+      "path"_a, "machine"_a = "", "replicas"_a = 0,
+      "The report on an executable or a machine form in a file: (text, JSON). `machine`: a name or a path, \"\" for the "
+      "attached system; 0 replicas: those of the program.");
 }
 
 }  // namespace ipu::bindings

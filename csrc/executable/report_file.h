@@ -1,0 +1,24 @@
+// Reports on executables, compiled or in files, and on machine forms as text.
+#pragma once
+
+#include <string>
+
+#include "executable/compile.h"
+#include "report/report.h"
+
+namespace ipu::executable {
+
+// What a report says (report/report.h), for people and for programs.
+struct ReportTexts {
+  std::string text, json;
+};
+
+// `machine`: a name or a path, "" for the attached system. Replicas of the request that are 0 are those of the program.
+// Error(kEnvironment) for an unknown machine; Error(kFileVersion) as Executable::machine.
+ReportTexts report_on(const Executable& executable, const std::string& machine, report::Request request);
+
+// The same of a file with an executable or a machine form as text, which runs as one replica if the request says nothing; "-" is a
+// text on standard input. Errors of Container::read, read_executable and ir::parse name the file.
+ReportTexts report_on_file(const std::string& path, const std::string& machine, report::Request request);
+
+}  // namespace ipu::executable

@@ -1,0 +1,143 @@
+#include "report/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "ir/structure.h"
+#include "ops/definition/work.h"
+
+namespace ipu::report {
+namespace {
+
+template <class Entry, class Key>
+void sort_by(std::vector<Entry>& entries, Key key) {
+  std::stable_sort(entries.begin(), entries.end(),
+                   [&](const Entry& a, const Entry& b) { return key(a) > key(b); });
+}
+
+std::string module_of(const ir::Op& op) { return op.location ? op.location->module_path : ""; }
+
+std::string type_of(const ir::Op& op) {
+  if (op.result_count() > 0) return ir::to_string(op.result()->type());
+  return op.operand_count() > 0 && op.operand(0) != nullptr ? ir::to_string(op.operand(0)->type()) : "";
+}
+
+std::vector<OperationReport> operations_of(const ProgramTime& time) {
+  std::map<std::tuple<std::string, std::string, std::string, std::string, int, std::optional<int>>,
+           OperationReport>
+      alike;
+  for (const TimedOp& timed : time.ops) {
+    const ir::Op& op = *timed.op;
+    OperationReport& entry =
+        alike[{op.kind(), type_of(op), ir::user_line(op.location), module_of(op), timed.ipu, timed.sender}];
+    entry.is_guess |= timed.once.is_guess;
+    ++entry.count;
+    entry.executions += timed.executions;
+    entry.cycles += timed.cycles();
+  }
+  std::vector<OperationReport> operations;
+  for (auto& [key, entry] : alike) {
+    std::tie(entry.kind, entry.type, entry.line, entry.module, entry.ipu, entry.sender) = key;
+    operations.push_back(std::move(entry));
+  }
+  sort_by(operations, [](const OperationReport& o) { return o.cycles.total(); });
+  return operations;
+}
+
+// What is the same for a whole run is moved once.
+std::vector<StreamReport> streams_of(const ir::Module& module, const ProgramTime& time) {
+  std::map<std::string, double> elements;
+  for (const TimedOp& timed : time.ops)
+    if (timed.op->is(ir::kind::kHostLoad) || timed.op->is(ir::kind::kHostStore))
+      elements[timed.op->attributes.symbol("stream").name] += timed.executions;
+  std::vector<StreamReport> streams;
+  for (const ir::Stream& stream : module.streams())
+    streams.push_back({stream.name, ir::to_string(stream.type),
+                       stream.direction == ir::StreamDirection::kHostToDevice, stream.ipu.value_or(0),
+                       stream.constant ? 1 : elements[stream.name], stream.type.bytes()});
+  return streams;
+}
+
+std::vector<IpuMemoryReport> memory_of(const ProgramReport& program, const target::Machine& machine) {
+  std::vector<IpuMemoryReport> memory;
+  for (const IpuMemory& of : program.memory)
+    memory.push_back({of.ipu,
+                      {{"variables", of.variables},
+                       {"constants", of.constants},
+                       {"rings", of.rings},
+                       {"values", of.values}},
+                      of.total(),
+                      machine.system.bytes_per_ipu()});
+  return memory;
+}
+
+Fit fit_of(const std::vector<IpuMemoryReport>& memory) {
+  const auto fullest = std::max_element(memory.begin(), memory.end(),
+                                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return {fullest->bytes <= fullest->limit, fullest->ipu, fullest->bytes, fullest->limit,
+          "logical bytes: no code, padding or buffers of exchanges"};
+}
+
+std::vector<ProductReport> products_of(const ProgramTime& time, const target::Machine& machine, size_t most) {
+  std::vector<ProductReport> products;
+  for (const TimedOp& timed : time.ops) {
+    if (timed.once.macs == 0) continue;
+    for (const target::Work& work : ops::work_of(*timed.op).phases) {
+      ProductReport product;
+      if (const auto* plain = std::get_if<target::ProductWork>(&work.form)) {
+        product.shape = plain->shape;
+        product.options = plain->options;
+      } else if (const auto* convolution = std::get_if<target::ConvolutionWork>(&work.form)) {
+        product.options = convolution->options;
+        product.shape =
+            target::pass_shape(machine, convolution->convolution, convolution->pass, convolution->options);
+      } else {
+        continue;
+      }
+      auto known = std::find_if(products.begin(), products.end(), [&](const ProductReport& other) {
+        return other.shape == product.shape && other.options == product.options;
+      });
+      if (known == products.end()) {
+        product.kind = timed.op->kind();
+        product.line = ir::user_line(timed.op->location);
+        product.cycles =
+            std::round(target::known_plan(machine, product.shape, product.options).cycles.total());
+        known = products.insert(products.end(), std::move(product));
+      }
+      known->executions += timed.executions * static_cast<double>(work.times);
+    }
+  }
+  sort_by(products, [](const ProductReport& p) { return p.cycles * p.executions; });
+  products.resize(std::min(products.size(), most));
+  for (ProductReport& product : products)
+    product.choice = target::choose_plan(machine, product.shape, product.options);
+  return products;
+}
+
+}  // namespace
+
+double Report::micro_batches() const {
+  double most = 0;
+  for (const StreamReport& stream : streams)
+    if (stream.is_input) most = std::max(most, stream.elements);
+  return most;
+}
+
+Report make_report(const ir::Module& module, const target::Machine& machine, const Request& request) {
+  Report report;
+  report.machine = &machine;
+  report.request = request;
+  report.strategy = ir::strategy_of(module);
+  report.program = describe(module);
+  report.time = program_time(module, request.entry, machine, request.replicas);
+  report.memory = memory_of(report.program, machine);
+  report.fit = fit_of(report.memory);
+  report.streams = streams_of(module, report.time);
+  report.operations = operations_of(report.time);
+  report.products = products_of(report.time, machine, request.most_products);
+  return report;
+}
+
+}  // namespace ipu::report

@@ -1,0 +1,99 @@
+// Everything that is known of a program on a machine before it runs. Text, JSON, Python and what comes later read this structure, so
+// that no figure differs between them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/strategy.h"
+#include "report/program_report.h"
+#include "report/program_time.h"
+#include "target/products/product_choice.h"
+
+namespace ipu::report {
+
+// Bytes of one kind of content of a memory: "variables".
+struct MemoryPart {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+struct IpuMemoryReport {
+  int ipu = 0;  // within the replica
+  std::vector<MemoryPart> classes;
+  int64_t bytes = 0, limit = 0;
+};
+
+// Does the program fit? By the fullest IPU.
+struct Fit {
+  bool fits = true;
+  int ipu = 0;
+  int64_t bytes = 0, limit = 0;
+  std::string basis;  // what the bytes are: "logical bytes"
+};
+
+// Products of one shape, with the split that the planner chose.
+struct ProductReport {
+  std::string kind, line;  // of the first one
+  target::ProductShape shape;
+  target::ProductOptions options;
+  double executions = 0;
+  double cycles = 0;  // of one
+  target::ProductChoice choice;
+};
+
+// What a stream moves in a run of one replica.
+struct StreamReport {
+  std::string name, type;
+  bool is_input = true;
+  int ipu = 0;
+  double elements = 0;  // of that type
+  int64_t bytes = 0;    // of one
+};
+
+// Operations that are alike: of one kind and type of result, written at one line in one module, on one IPU.
+struct OperationReport {
+  std::string kind, type, line, module;
+  int ipu = 0;
+  std::optional<int> sender;
+  bool is_guess = false;
+  int64_t count = 0;
+  double executions = 0;
+  Cycles cycles;
+};
+
+struct Request {
+  std::string entry = "main";
+  int64_t replicas = 1;
+  int64_t samples = 0;       // of a run, of all replicas; 0: not known
+  size_t most_products = 8;  // of which the choice of the split is explained
+};
+
+struct Report {
+  const target::Machine* machine = nullptr;
+  Request request;
+  ir::Strategy strategy;
+  ProgramReport program;
+  ProgramTime time;  // its ops are those of the module
+  Fit fit;
+  std::vector<IpuMemoryReport> memory;
+  std::vector<StreamReport> streams;
+  std::vector<OperationReport> operations;  // most cycles first
+  std::vector<ProductReport> products;      // most cycles first
+
+  // Micro-batches of a run of one replica, as far as streams show them.
+  double micro_batches() const;
+};
+
+// Errors as describe and program_time. The module and the machine outlive the report.
+Report make_report(const ir::Module& machine_form, const target::Machine& machine, const Request& request);
+
+// What a person reads first comes first. Lines of long lists are left out, and counted.
+std::string to_text(const Report& report);
+// docs/report-schema.md
+std::string to_json(const Report& report);
+inline constexpr int kSchemaVersion = 1;
+
+}  // namespace ipu::report

@@ -1,0 +1,208 @@
+#include <nlohmann/json.hpp>
+
+#include "report/report.h"
+
+namespace ipu::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Cycles, executions and elements are whole.
+int64_t whole_number(double number) { return static_cast<int64_t>(number); }
+
+Json json_of(const Cycles& c) {
+  return {{"compute", whole_number(c.compute)},   {"exchange", whole_number(c.exchange)},
+          {"overhead", whole_number(c.overhead)}, {"links", whole_number(c.links)},
+          {"host", whole_number(c.host)},         {"streaming", whole_number(c.streaming)},
+          {"total", whole_number(c.total())}};
+}
+
+template <class List, class Function>
+Json list_of(const List& list, Function entry) {
+  Json json = Json::array();
+  for (const auto& of : list) json.push_back(entry(of));
+  return json;
+}
+
+Json times_of(const std::vector<TimeOf>& times) {
+  return list_of(times, [](const TimeOf& of) {
+    return Json{
+        {"what", of.what}, {"executions", whole_number(of.executions)}, {"cycles", json_of(of.cycles)}};
+  });
+}
+
+Json program_of(const Report& r) {
+  const ir::Strategy& s = r.strategy;
+  return {{"entry", r.request.entry},
+          {"replicas", r.request.replicas},
+          {"ipus_per_replica", r.time.ipus.size()},
+          {"micro_batches", whole_number(r.micro_batches())},
+          {"samples", r.request.samples},
+          {"schedule", ir::to_string(s.schedule)},
+          {"forward_stages", s.forward_stages},
+          {"recomputation", ir::to_string(s.recomputation)},
+          {"offload_activations", s.offload_activations},
+          {"stochastic_rounding", s.stochastic_rounding},
+          {"half_products", s.half_products},
+          {"half_convolutions", s.half_convolutions},
+          {"streams", list_of(r.streams, [](const StreamReport& of) {
+             return Json{{"name", of.name},   {"direction", of.is_input ? "input" : "output"},
+                         {"type", of.type},   {"ipu", of.ipu},
+                         {"bytes", of.bytes}, {"elements", whole_number(of.elements)}};
+           })}};
+}
+
+Json machine_of(const target::Machine& machine) {
+  Json numbers = Json::object();
+  for (size_t i = 0; i < machine.numbers.size(); ++i) {
+    const target::MachineNumber& number = machine.numbers[i];
+    numbers[number.key] = {
+        {"value", number.value}, {"unit", target::machine_keys()[i].unit}, {"tag", target::word(number.tag)}};
+  }
+  return {{"name", machine.name}, {"about", machine.about}, {"numbers", numbers}};
+}
+
+Json schedule_of(const ProgramTime& time) {
+  return list_of(time.schedule, [&](const ScheduledGraph& graph) {
+    Json ends = Json::array();
+    for (size_t i = 0; i < graph.ends.size(); ++i)
+      ends.push_back(graph.takes_part[i] ? Json(whole_number(graph.ends[i])) : Json());
+    return Json{{"graph", graph.graph->name()},
+                {"ends", ends},
+                {"parts", list_of(graph.parts, [](const ScheduledGraph::Part& part) {
+                   return Json{{"of", part.graph},
+                               {"begin", whole_number(part.begin)},
+                               {"times", whole_number(part.times)}};
+                 })}};
+  });
+}
+
+Json time_of(const Report& r) {
+  const ProgramTime& time = r.time;
+  const double runs = time.seconds > 0 ? 1 / time.seconds : 0;
+  return {{"cycles", whole_number(time.cycles)},
+          {"seconds", time.seconds},
+          {"is_maximum", time.is_maximum},
+          {"runs_per_second", runs},
+          {"samples_per_second", runs * static_cast<double>(r.request.samples)},
+          {"product_operations", time.operations},
+          {"ipus", list_of(time.ipus,
+                           [](const IpuTime& of) {
+                             return Json{{"ipu", of.ipu},
+                                         {"busy", json_of(of.cycles)},
+                                         {"waiting", whole_number(of.waiting)},
+                                         {"beside", json_of(of.beside)}};
+                           })},
+          {"kinds", times_of(time.kinds)},
+          {"lines", times_of(time.lines)},
+          {"modules", times_of(time.modules)},
+          {"guesses", times_of(time.guesses)},
+          {"operations", list_of(r.operations,
+                                 [](const OperationReport& of) {
+                                   Json json{{"kind", of.kind},
+                                             {"type", of.type},
+                                             {"line", of.line},
+                                             {"module", of.module},
+                                             {"ipu", of.ipu}};
+                                   if (of.sender) json["sender"] = *of.sender;
+                                   if (of.is_guess) json["is_guess"] = true;
+                                   json["count"] = of.count;
+                                   json["executions"] = whole_number(of.executions);
+                                   json["cycles"] = json_of(of.cycles);
+                                   return json;
+                                 })},
+          {"schedule", schedule_of(time)}};
+}
+
+Json plan_of(const target::ProductPlan& plan) {
+  const target::ProductSplit& s = plan.split;
+  Json parts = Json::object();
+  for (const auto& [part, cycles] : plan.cycles.parts()) parts[part] = cycles;
+  return {{"method", target::word(s.method)},
+          {"split",
+           {{"groups", s.groups},
+            {"rows", s.rows},
+            {"inputs", s.inputs},
+            {"outputs", s.outputs},
+            {"batch", s.batch},
+            {"columns", s.columns},
+            {"kernel_rows", s.kernel_rows},
+            {"steps", s.steps}}},
+          {"tiles", s.tiles()},
+          {"cycles", plan.cycles.total()},
+          {"parts", parts},
+          {"temporary_bytes", plan.temporary_bytes}};
+}
+
+Json product_of(const ProductReport& p) {
+  return {{"kind", p.kind},
+          {"line", p.line},
+          {"groups", p.shape.groups},
+          {"rows", p.shape.rows},
+          {"inputs", p.shape.inputs},
+          {"outputs", p.shape.outputs},
+          {"batch", p.shape.batch},
+          {"columns", p.shape.columns},
+          {"kernel", {p.shape.kernel_rows, p.shape.kernel_columns}},
+          {"memory_proportion", p.options.memory_proportion},
+          {"executions", whole_number(p.executions)},
+          {"cycles", whole_number(p.cycles)},
+          {"chosen", plan_of(p.choice.best)},
+          {"second", plan_of(p.choice.second)},
+          {"second_fits", p.choice.second_fits},
+          {"second_lost_in", p.choice.second.cycles.parts()[p.choice.lost_in].first}};
+}
+
+Json pieces_of(const std::vector<ProgramReport::Piece>& pieces) {
+  return list_of(pieces, [](const ProgramReport::Piece& piece) {
+    Json json{{"name", piece.name},
+              {"type", piece.type},
+              {"what", piece.what},
+              {"ipu", piece.ipu},
+              {"bytes", piece.bytes}};
+    if (!piece.remote.empty()) json["remote_buffer"] = piece.remote;
+    return json;
+  });
+}
+
+Json memory_of_json(const Report& r) {
+  return {
+      {"ipus",
+       list_of(r.memory,
+               [](const IpuMemoryReport& of) {
+                 Json classes = Json::object();
+                 for (const MemoryPart& part : of.classes) classes[part.name] = part.bytes;
+                 return Json{{"ipu", of.ipu}, {"bytes", of.bytes}, {"limit", of.limit}, {"classes", classes}};
+               })},
+      {"streaming_bytes", r.program.streaming_bytes},
+      {"variables", pieces_of(r.program.variables)},
+      {"rings", pieces_of(r.program.rings)}};
+}
+
+Json counts_of(const std::vector<OpsOfKind>& ops) {
+  return list_of(ops, [](const OpsOfKind& of) {
+    return Json{{"kind", of.kind}, {"count", of.count}, {"recomputed", of.recomputed}};
+  });
+}
+
+}  // namespace
+
+std::string to_json(const Report& r) {
+  const Json json{{"schema", "poptorch.report"},
+                  {"version", kSchemaVersion},
+                  {"program", program_of(r)},
+                  {"machine", machine_of(*r.machine)},
+                  {"verdict",
+                   {{"fits", r.fit.fits},
+                    {"ipu", r.fit.ipu},
+                    {"bytes", r.fit.bytes},
+                    {"limit", r.fit.limit},
+                    {"basis", r.fit.basis}}},
+                  {"time", time_of(r)},
+                  {"products", list_of(r.products, product_of)},
+                  {"memory", memory_of_json(r)},
+                  {"counts", counts_of(r.program.ops)}};
+  return json.dump(1) + "\n";
+}
+
+}  // namespace ipu::report
