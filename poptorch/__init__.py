@@ -39,6 +39,7 @@ except ImportError as error:
     ) from error
 
 # `as` the same name: type checkers take these for names of the package.
+from ipu_common.reports import Report as Report
 from poptorch import enums as enums, ops as ops, optim as optim, options as options, profiling as profiling
 from poptorch._impl import environment as _environment, errors as _errors, log as _logging, not_yet as _not_yet
 from poptorch._impl.capture.annotations import Attribute as Attribute, MultiConv as MultiConv

@@ -5,6 +5,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ipu_common.reports import Report
 from popxl import dtypes, utils
 from popxl._impl.devices import acquire, device_info, next_power_of_two
 from popxl._impl.errors import CURES
@@ -240,6 +241,25 @@ class Session:
 
     # --- variables
     @in_turn
+    def report(self, machine: Any = None) -> Report:
+        """What the program takes on the machine: whether it fits, how long a run takes, and why. Not part of PopXL.
+
+        Args:
+            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file. Default: the attached
+                system (`POPTORCH_EMULATED_SYSTEM`).
+
+        Returns:
+            A `Report`: `str()` of it is a text, `.seconds`, `.cycles` and `.memory` are figures, `.json()` has all.
+
+        Raises:
+            popart.popart_exception: the machine is unknown.
+
+        Example:
+            >>> print(popxl.Session(ir, "ipu_model").report())
+        """
+        report: Report = self._pb_session.report(machine)
+        return report
+
     def weights_from_host(self) -> None:
         """Takes the host's values of all variables to the device. Raises ValueError when the session is not attached."""
         self._require_attached("weights_from_host")

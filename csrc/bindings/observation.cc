@@ -9,6 +9,7 @@
 
 #include "bindings/on_session.h"
 #include "executable/memory_verdict.h"
+#include "executable/report_file.h"
 
 namespace ipu::bindings {
 namespace {
@@ -155,6 +156,17 @@ void define_observation(py::class_<tf::Executor>& executor) {
             return python::without_gil([&] { return e.session().executable().machine_text(); });
           },
           "The IR as the machine runs it: the same on every computer.")
+      .def(
+          "report",
+          [](const tf::Executor& e, const std::string& machine, int64_t samples) {
+            return python::without_gil([&] {
+              const auto [text, json] = executable::report_on(e.session().executable(), machine,
+                                                              {.replicas = 0, .samples = samples});
+              return std::pair(text, json);
+            });
+          },
+          py::arg("machine"), py::arg("samples"),
+          "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system.")
       .def("program_text", [](const tf::Executor& e) { return e.session().program_text(); })
       .def("trace", on_session(&Session::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)

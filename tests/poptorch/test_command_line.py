@@ -1,7 +1,11 @@
 """The command `poptorch`."""
 
-import pytest
+import json
 
+import pytest
+import torch
+
+import poptorch
 from poptorch._impl import command_line
 
 
@@ -51,3 +55,57 @@ def test_a_path_is_a_machine_of_its_own(capsys, tmp_path):
     path.with_name("broken.json").write_text('{"inherits": "pod4", "tilse": 64}')
     with pytest.raises(SystemExit, match=r"broken.json:1: 'tilse' is unknown \(did you mean 'tiles'\?\)"):
         command_line.main(["machine", str(path.with_name("broken.json"))])
+
+
+@pytest.fixture
+def executable(tmp_path):
+    options = poptorch.Options().useOfflineIpuTarget()
+    model = poptorch.inferenceModel(torch.nn.Linear(4, 2), options)
+    path = tmp_path / "model.poptorch"
+    model.compileAndExport(path, torch.zeros(3, 4), export_model=False)
+    return path, model
+
+
+def test_report_says_of_an_executable_what_its_model_says(capsys, executable, tmp_path):
+    path, model = executable
+    figures = json.loads(output(capsys, "report", str(path), "--json"))
+    of_model = model.report().to_dict()
+    assert figures["program"].pop("samples") == 0 and of_model["program"].pop("samples") == 3
+    assert figures["time"].pop("samples_per_second") == 0 < of_model["time"].pop("samples_per_second")
+    assert figures == of_model
+    assert output(capsys, "report", str(path)).startswith("fits: ")
+    assert " on mk1-16, " in output(capsys, "report", str(path), "--system", "mk1-16")
+    assert output(capsys, "report", str(path), "--json", "--output", str(tmp_path / "out.json")) == ""
+    assert json.loads((tmp_path / "out.json").read_text()) == json.loads(output(capsys, "report", str(path), "--json"))
+
+
+def test_report_reads_a_machine_form_as_text(capsys, executable, tmp_path):
+    text = tmp_path / "program.ir"
+    text.write_text(executable[1]._executable.machine_text())
+    figures = json.loads(output(capsys, "report", str(text), "--json", "--replicas", "4"))
+    assert figures["program"]["replicas"] == 4 and figures["time"]["cycles"] >= executable[1].report().cycles
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, r"poptorch: cannot read file \[IPU-E504\]: .*program.ir: "),
+        ("grph", r"poptorch: parse error \[IPU-E203\]: .*program.ir:1:1: expected 'graph'"),
+        ("entry start = @a\ngraph @a() -> () {\n  return\n}\n", "the program has no entry point 'main'"),
+        ("graph @a() -> () {\n  return\n}\n", "the program has no entry point 'main'"),
+    ],
+)
+def test_report_says_what_is_wrong_with_a_file(content, message, tmp_path):
+    path = tmp_path / "program.ir"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SystemExit, match=message):
+        command_line.main(["report", str(path)])
+
+
+def test_report_refuses_what_it_cannot_write_or_count(capsys, executable, tmp_path):
+    with pytest.raises(SystemExit, match="poptorch: cannot write .*/nowhere/out: No such file or directory"):
+        command_line.main(["report", str(executable[0]), "--output", str(tmp_path / "nowhere" / "out")])
+    with pytest.raises(SystemExit):
+        command_line.main(["report", str(executable[0]), "--replicas", "0"])
+    assert "'0' is no whole number from 1 on" in capsys.readouterr().err

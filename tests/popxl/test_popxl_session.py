@@ -637,3 +637,12 @@ def test_strict_memory_refuses_it(how, monkeypatch):
         ir._pb_ir.getSessionOptions().engineOptions = {"enableStrictMemory": "true"}
     with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs"):
         popxl.Session(ir, "ipu_model")
+
+
+def test_a_session_says_what_its_program_takes_on_the_machine():
+    session = popxl.Session(Program(shape=(256,)).ir, "ipu_model")
+    report = session.report()
+    assert report.cycles > 0 and report.fits and "add" in str(report)
+    assert report.to_dict()["program"]["streams"][0]["bytes"] == 1024
+    with pytest.raises(popart.popart_exception, match="unknown machine 'pod61'"):
+        session.report(machine="pod61")

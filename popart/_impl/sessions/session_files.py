@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 import ipu_core
+from ipu_common.reports import Report
 from popart._impl import files
 from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error, poplar_exception
@@ -137,6 +138,30 @@ class SessionFiles:
             with contextlib.suppress(ipu_core.Error):  # nothing ran since the last report or loading
                 lines.append(f"cycles of the last run: {native.cycles()}")
         return "\n".join(lines) + "\n"
+
+    def report(self, machine: Any = None) -> Report:
+        """What the compiled program takes on the machine: whether it fits, how long a step takes, and why. Not part of PopART.
+
+        Args:
+            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file. Default: the attached
+                system (`POPTORCH_EMULATED_SYSTEM`).
+
+        Returns:
+            A `Report`, as `poptorch.Report`: `str()` of it is a text, `.seconds` and `.memory` are figures, `.json()` has all.
+
+        Raises:
+            popart_runtime_error: before prepareDevice.
+            popart_exception: the machine is unknown.
+
+        Example:
+            >>> session.prepareDevice()
+            >>> print(session.report())
+        """
+        native = self._compiled("report", popart_runtime_error)
+        try:
+            return Report(*native.report_on("" if machine is None else os.fspath(machine)))
+        except ipu_core.Error as error:
+            raise popart_exception(str(error)) from error
 
     def getReport(self) -> Any:
         """A report of libpva. Errors as getSummaryReport, and popart_exception where no engine option asked for a profile or

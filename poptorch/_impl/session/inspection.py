@@ -10,10 +10,11 @@ import typing
 import torch
 
 from ipu_common import regular_files
+from ipu_common.reports import Report
 from poptorch import enums, poptorch_core
 from poptorch._impl import environment, errors
 from poptorch._impl.log import INFO, logger
-from poptorch._impl.session import model_proto, reports
+from poptorch._impl.session import job, model_proto, reports
 from poptorch._impl.session.state import WrapperState
 from poptorch.options import Options
 
@@ -207,6 +208,32 @@ class Inspection:
             return executable.cycles()
         except poptorch_core.Error as error:  # nothing has run yet
             raise errors.create_error(error.message) from None
+
+    def report(self, machine: str | os.PathLike[str] | None = None) -> Report:
+        """What the compiled program takes on the machine: whether it fits, how long a call takes, and why. Not part of PopTorch.
+
+        Nothing runs for it, and it is made when it is asked for.
+
+        Args:
+            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file. Default: the attached
+                system (`POPTORCH_EMULATED_SYSTEM`).
+
+        Returns:
+            A `poptorch.Report`: `str()` of it is a text, `.seconds`, `.cycles`, `.memory` are figures, `.json()` has all.
+
+        Raises:
+            poptorch.Error: the model has not been compiled, or the machine is unknown.
+
+        Example:
+            >>> model = poptorch.inferenceModel(net)
+            >>> model.compile(example)
+            >>> print(model.report())
+        """
+        compiled = self._state.require_compiled("report")
+        sizes = {x.shape[0] for x in compiled.example_inputs[1] if isinstance(x, torch.Tensor) and x.dim() > 0}
+        samples = sizes.pop() if len(sizes) == 1 else 0  # of a call of each process; inputs that differ do not say it
+        samples *= job.number_of_processes(self._state.options)
+        return Report(*compiled.executable.report("" if machine is None else os.fspath(machine), samples))
 
     def getTensorNames(self) -> list[str]:
         """Names (list of str) of the tensors of the program; AssertionError when not compiled.

@@ -157,6 +157,23 @@ def test_reports_need_a_prepared_session_and_name_it(tmp_path):
         session.getReport()
 
 
+def test_the_report_of_the_device_model_is_that_of_the_executable(tmp_path):
+    session = inference(identity([2]), device=offline(), prepare=False)
+    with pytest.raises(popart.popart_runtime_error, match="report: the device is not prepared"):
+        session.report()
+    session.prepareDevice()
+    report = session.report()
+    assert report.cycles > 0 and report.fits and "neg" in str(report) and report.machine == "pod16"
+    assert session.report(machine="bow-pod16").seconds < report.seconds
+    session.saveExecutable(tmp_path / "file", True, False)
+    loaded = inference(identity([2]), device=offline(), prepare=False)
+    loaded.loadExecutable(tmp_path / "file")
+    loaded.prepareDevice()
+    assert loaded.report().json() == report.json()
+    with pytest.raises(popart.popart_exception, match="unknown machine 'pod61'"):
+        session.report(machine="pod61")
+
+
 @pytest.mark.shows("popart.SessionOptions.compileEngine", "popart.InferenceSession.getReport")
 def test_reports_that_there_are_not(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}

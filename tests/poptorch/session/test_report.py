@@ -1,0 +1,102 @@
+"""The report on a compiled model: what it says, and that it is one object whichever way it is asked for."""
+
+import json
+
+import pytest
+import torch
+
+import poptorch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(16, 32)
+        self.second = torch.nn.Linear(32, 4)
+
+    def forward(self, x):
+        with poptorch.Block("front", ipu_id=0):
+            x = torch.relu(self.first(x))
+        with poptorch.Block("back", ipu_id=1):
+            return self.second(x)
+
+
+def compiled(batch=8, device_iterations=1):
+    options = poptorch.Options().deviceIterations(device_iterations)
+    options.setExecutionStrategy(poptorch.ShardedExecution())
+    options.connectionType(poptorch.ConnectionType.Never)
+    options.useOfflineIpuTarget()
+    torch.manual_seed(0)
+    model = poptorch.inferenceModel(Net().eval(), options)
+    model.compile(torch.zeros(batch * device_iterations, 16))
+    return model
+
+
+def test_a_report_needs_a_compiled_model():
+    with pytest.raises(poptorch.Error, match="report: the model has not been compiled.*compile.. first"):
+        poptorch.inferenceModel(Net()).report()
+
+
+def test_figures_of_a_report_are_those_of_its_json():
+    report = compiled(8, 3).report()
+    assert isinstance(report, poptorch.Report)
+    figures = json.loads(report.json())
+    assert figures == report.to_dict() and figures["schema"] == "poptorch.report" and figures["version"] == 1
+    assert report.cycles == figures["time"]["cycles"] > 0 and report.seconds == figures["time"]["seconds"] > 0
+    assert report.milliseconds == 1e3 * report.seconds
+    assert report.machine == "pod16" and report.fits and not report.is_maximum
+    assert list(report.busy) == list(report.memory) == [0, 1]
+    assert sum(report.busy.values()) == sum(of["cycles"]["total"] for of in figures["time"]["kinds"])
+    assert report.memory[0] >= 4 * (16 * 32 + 32) and report.streaming_bytes == 0
+    assert figures["program"]["samples"] == 24 and figures["program"]["micro_batches"] == 3
+    assert report.samples_per_second == pytest.approx(24 / report.seconds)
+    assert report.guessed == [of["what"] for of in figures["time"]["guesses"]]
+    assert repr(report).startswith(f"Report({report.cycles} cycles, ")
+
+
+def test_the_text_names_lines_and_modules_of_the_user():
+    text = str(compiled().report())
+    assert text.startswith("fits: IPU ") and "a run takes " in text.splitlines()[1] and " on pod16, " in text
+    assert "test_report.py:" in text and "first" in text and "  IPU 1: busy " in text
+    assert "[8, 16] x [16, 32] at " in text and "    chosen: " in text
+
+
+def test_equal_programs_have_equal_reports_and_other_machines_other_prices():
+    model = compiled()
+    assert model.report().json() == compiled().report().json()
+    bow = model.report(machine="bow-pod16")
+    assert bow.machine == "bow-pod16" and bow.seconds < model.report().seconds
+    with pytest.raises(poptorch.Error, match=r"unknown machine 'pod61' \(did you mean 'pod64'\?\)"):
+        model.report(machine="pod61")
+
+
+def test_a_path_is_a_machine_of_its_own(tmp_path):
+    slow = tmp_path / "slow.json"
+    slow.write_text('{"inherits": "pod16", "clock_hz": 665e6}')
+    model = compiled()
+    assert model.report(machine=slow).machine == "slow" and model.report(machine=slow).seconds > model.report().seconds
+
+
+def test_inputs_that_differ_do_not_say_how_many_samples_there_are():
+    model = poptorch.inferenceModel(lambda x, y: x.sum() + y.sum())
+    model.compile(torch.zeros(3), torch.zeros(5))
+    assert model.report().samples_per_second is None
+
+
+def test_a_training_is_reported_with_its_micro_batches():
+    class Training(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Linear(16, 4)
+
+        def forward(self, x):
+            return poptorch.identity_loss(self.net(x), "mean")
+
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(5)
+    options.useOfflineIpuTarget()
+    module = Training()
+    model = poptorch.trainingModel(module, options, torch.optim.SGD(module.parameters(), lr=0.1))
+    model.compile(torch.zeros(10, 16))
+    figures = model.report().to_dict()
+    assert figures["program"]["micro_batches"] == 5 and figures["program"]["samples"] == 10
