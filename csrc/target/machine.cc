@@ -18,7 +18,7 @@ namespace ipu::target {
 namespace {
 
 // Of machines/, read when one is asked for, those that others inherit from on the way.
-const Machine* known_machine(std::string_view name) {
+const Machine* shipped_machine(std::string_view name) {
   struct Known {
     std::string_view text;
     std::string path;
@@ -125,17 +125,17 @@ std::vector<std::string> machine_names() {
 const Machine* find_machine(std::string_view name) {
   if (name.find('/') != std::string_view::npos || name.ends_with(".json"))
     return &machine_of_file(std::string(name));
-  return known_machine(name);
+  return shipped_machine(name);
 }
 
 const Machine& machine_of(const System& system) {
-  if (const Machine* known = known_machine(system.name); known != nullptr && is_same(known->system, system))
+  if (const Machine* known = shipped_machine(system.name); known != nullptr && is_same(known->system, system))
     return *known;
   const Machine* made = find_made([&](const MadeMachine& of) { return is_same(of.machine.system, system); });
   if (made != nullptr) return *made;
-  Machine machine = *known_machine(system.ipu_version == 1   ? "gc2"
-                                   : system.ipu_version == 2 ? "gc200"
-                                                             : "bow");
+  Machine machine = *shipped_machine(system.ipu_version == 1   ? "gc2"
+                                     : system.ipu_version == 2 ? "gc200"
+                                                               : "bow");
   machine.name = system.name;
   machine.system = system;
   for (MachineNumber& number : machine.numbers) {

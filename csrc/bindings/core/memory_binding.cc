@@ -6,6 +6,7 @@
 #include "ir/text/text.h"
 #include "ops/verify.h"
 #include "python/without_lock.h"
+#include "target/known_machine.h"
 
 namespace ipu::bindings {
 namespace {
@@ -57,7 +58,7 @@ void bind_memory(py::module_& m) {
   m.def(
       "judge_memory",
       [](const std::string& text, const std::string& machine, int64_t replicas, bool is_outlined) {
-        const target::Machine& known = known_machine(machine);
+        const target::Machine& known = target::known_machine(machine);
         const report::Verdict verdict = python::without_gil([&] {
           const std::unique_ptr<ir::Module> module = ir::parse(text, "machine", {.hashed_constants = true});
           ops::verify(*module, ir::Form::kRead);
