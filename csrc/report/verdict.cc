@@ -146,7 +146,9 @@ const char* word(const Verdict& verdict) {
 }
 
 std::string diagnosis(const Verdict& verdict) {
-  std::string text = verdict.fits() ? "" : "out of tile memory: ";
+  std::string text = !verdict.fits()          ? "out of tile memory: "
+                     : verdict.limits.empty() ? "fits"
+                                              : "near the limits of the machine: ";
   for (size_t i = 0; i < verdict.limits.size(); ++i) {
     const Limit& limit = verdict.limits[i];
     if (i > 0) text += "\n  also:     ";

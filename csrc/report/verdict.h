@@ -49,7 +49,7 @@ Verdict judge(const ir::Module& machine_form, const target::Machine& machine,
 // "fits", "fits, near the limit", "does not fit, near the limit", "does not fit".
 const char* word(const Verdict& verdict);
 // "out of tile memory: IPU 0 needs ... bytes on its fullest tile; ... fit", the classes, the peak, what is largest, what helps; for an
-// Error or a warning. Of a program that fits the same without the key phrase.
+// Error or a warning. Of a program that fits the same after "near the limits of the machine: " or "fits".
 std::string diagnosis(const Verdict& verdict);
 
 }  // namespace ipu::report

@@ -193,3 +193,58 @@ graph @main() -> () {{
 }}
 """
     assert limits(text)["receive"]["needed"] > 638_976
+
+
+def test_the_peak_inside_of_a_loop_has_what_lies_around_it():
+    text = """
+variable @w: f32[512,512] {ipu=0}
+variable @m: f32[512,512] {ipu=0, role="optimizer_state"}
+variable @far: f32[512,512] {ipu=0, role="optimizer_state", remote_buffer=@states}
+variable @g: f32[512] {ipu=0, role="accumulator"}
+remote_buffer @states: f32[512,512] {entries=1}
+ring @kept: f32[256,512] {capacity=3}
+stream @x: f32[256,512] {ipu=0}
+stream @y: f32[256,512] {direction="device_to_host", ipu=0}
+entry main = @main
+graph @body(%i: i32[], %h: f32[256,512], %u: f32[512,512]) -> (f32[256,512]) {
+  %product = matmul(%h, %u) {| ipu=0} : f32[256,512] loc("model.py":5)
+  %next = tanh(%product) {| ipu=0} : f32[256,512]
+  return %next
+}
+graph @main() -> () {
+  %w = variable.read() {variable=@w} : f32[512,512]
+  %x = host_load() {stream=@x | ipu=0} : f32[256,512]
+  %first = tanh(%x) {| ipu=0} : f32[256,512] loc("model.py":3)
+  %last = loop(%first, %w) {body=@body, trip=4, carried=1} : f32[256,512]
+  %sum = add(%last, %x) {| ipu=0} : f32[256,512]
+  host_store(%sum) {stream=@y | ipu=0}
+  return
+}
+"""
+    (ipu,) = _native.judge_memory(text, "gc200")["ipus"]
+    assert ipu["peak"] == ("matmul", "model.py:5")
+    largest = {name: (cause, size, line) for name, _, cause, size, line in ipu["largest"]}
+    half_mib = 256 * 512 * 4
+    assert largest["w"] == ("weights", 2 * half_mib, "") and largest["m"] == ("optimizer state", 2 * half_mib, "")
+    assert largest["kept"] == ("stashes", 3 * half_mib, "") and largest["g"] == ("accumulators", 2048, "")
+    assert largest["x"] == ("values", half_mib, "") and largest["first"] == ("values", half_mib, "model.py:3")
+    assert largest["product"] == ("values", half_mib, "model.py:5") and "far" not in largest
+    assert ipu["bytes"]["temporaries"] > 0 and ipu["bytes"]["copies"] == 0
+    assert ipu["total"] == pytest.approx(sum(ipu["bytes"].values()))
+
+
+def test_verdicts_are_those_of_each_ipu():
+    """Of two IPUs the second has what does not fit."""
+    text = """
+variable @small: f32[64] {ipu=0}
+variable @large: f32[250000000] {ipu=1}
+entry main = @main
+graph @main() -> () {
+  return
+}
+"""
+    verdict = _native.judge_memory(text, "pod4")
+    assert [ipu["ipu"] for ipu in verdict["ipus"]] == [0, 1]
+    assert [(limit["kind"], limit["ipu"]) for limit in verdict["limits"]] == [("tile memory", 1)]
+    assert verdict["ipus"][0]["bytes"]["weights"] == pytest.approx(256 / TILES)
+    assert verdict["ipus"][0]["total"] - verdict["ipus"][0]["bytes"]["stacks"] == pytest.approx(128)
