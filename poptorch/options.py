@@ -643,6 +643,7 @@ option_names.publish(
     "enableSyntheticData",
     "logCycleCount",
     "enableProfiling",
+    "enableStrictMemory",
     "sourceLocationExcludes",
     "appendToLocationExcludes",
 )

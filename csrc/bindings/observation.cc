@@ -117,14 +117,19 @@ const target::System& system_named(const std::string& name) {
   return version != nullptr ? *version : target::model_system(name == "small model");
 }
 
-// Nothing: it fits, or needs so little that nobody looked closely. Else what does not, and if `is_strict` Error(kTileMemory).
+// Nothing: it fits, or needs so little that nobody looked closely. Else what does not; if `is_strict` an Error(kTileMemory), and what is
+// so near a limit that the machine may decide otherwise.
 std::optional<std::string> judge_memory(const tf::Executor& executor, const std::string& system,
                                         int64_t replicas, bool is_outlined, bool is_strict) {
   return without_gil([&]() -> std::optional<std::string> {
     const auto verdict =
         executable::judge_memory(executor.session().executable(), target::machine_of(system_named(system)),
                                  {replicas, is_outlined, is_strict});
-    if (!verdict || verdict->fits()) return std::nullopt;
+    if (!verdict) return std::nullopt;
+    if (verdict->fits()) {
+      if (is_strict && !verdict->is_certain()) return report::diagnosis(*verdict);
+      return std::nullopt;
+    }
     Error refusal(ErrorCode::kTileMemory, report::diagnosis(*verdict), kMemoryError);
     if (is_strict) throw refusal;
     return refusal.message();

@@ -29,7 +29,11 @@ def memory_refusal(native: Any, device: Any, options: Any, engine: Mapping[str, 
         bool(options.enableOutlining),
         is_strict,
     )
-    if verdict is None or verdict["fits"]:
+    if verdict is None:
+        return ""
+    if verdict["fits"]:
+        if is_strict and not verdict["is_certain"]:
+            getLogger("session").warn(verdict["text"])
         return ""
     if is_strict or (is_refused and verdict["is_certain"]):
         return str(verdict["text"])

@@ -107,13 +107,11 @@ def judge_memory(executor: poptorch_core.Executor, options: Options) -> None:
         system = f"ipu{options.ipu_version}"
     strict = given == "true" or environment.flag("POPTORCH_STRICT_MEMORY")
     outlined = bool(options._Popart.options.get("enableOutlining", True))
-    refused = executor.judge_memory(system, options.replication_factor if strict else 1, outlined, strict)
-    if refused is not None:
-        logger.warning(
-            "%s\n  note:     the emulator runs it all the same; Options.enableStrictMemory(True) makes this an error, "
-            "POPTORCH_LOG_LEVEL=ERR hides it",
-            refused,
-        )
+    found = executor.judge_memory(system, options.replication_factor if strict else 1, outlined, strict)
+    if found is None:
+        return
+    note = "" if strict else "the emulator runs it all the same; Options.enableStrictMemory(True) makes this an error, "
+    logger.warning("%s\n  note:     %sPOPTORCH_LOG_LEVEL=ERR hides this", found, note)
 
 
 def write_reports(executor: poptorch_core.Executor, options: Options, name: str) -> str | None:

@@ -31,6 +31,7 @@ PLAIN = {
     "enableSyntheticData": st.tuples(FLAG),
     "logCycleCount": st.tuples(FLAG),
     "enableProfiling": st.tuples(NAME),
+    "enableStrictMemory": st.tuples(FLAG),
     "disableModuleNamescope": st.tuples(),
     "updatableNamedBuffers": st.tuples(st.lists(NAME, max_size=3)),
     "relaxOptimizerAttributesChecks": st.tuples(FLAG),

@@ -58,3 +58,13 @@ def test_strictness_can_be_taken_back(caplog):
     assert len(warnings(caplog)) == 1
     with pytest.raises(AssertionError, match="enabled must be a bool, got str"):
         poptorch.Options().enableStrictMemory("yes")
+
+
+def test_strict_memory_says_where_it_is_not_sure(caplog):
+    """Estimates are off by about 15 %: a program that takes more than 85 % of a tile may not fit."""
+    compiled(490, poptorch.Options().enableStrictMemory(True))
+    (text,) = [record.getMessage() for record in caplog.records if "near the limits" in record.getMessage()]
+    assert "near the limits of the machine: IPU 0 needs" in text and "off by about 15 %" in text
+    caplog.clear()
+    compiled(490)
+    assert caplog.records == []
