@@ -1,6 +1,8 @@
 #include "executable/machine_operators.h"
 
+#include <cctype>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/node_marks.h"
 #include "ir/structure.h"
@@ -42,6 +44,7 @@ class Reader {
     if (node.empty()) return;
     const bool is_forward = op.settings.context == ir::Context::kForward;
     if (is_forward) found.there.insert(node);
+    if (op.settings.stage) found.stages[{node, !is_forward}] = static_cast<int>(*op.settings.stage);
     if (op.settings.recompute == ir::Recompute::kRecompute)
       (is_forward ? found.marked : found.repeated).insert(node);
   }
@@ -93,6 +96,35 @@ class Reader {
   std::unordered_map<std::string, const ir::Op*> pushes_;  // by ring
 };
 
+// Names a value that gradient ops of `node` read. What the operator made for itself stands for the result that is a view of it,
+// or else for what it was made from.
+void add_read(const ir::Value& value, const std::string& node, std::set<std::string>& names) {
+  const auto is_inside = [&](const ir::Value& at) {
+    if (at.producer() == nullptr || node_of(*at.producer()) != node) return false;
+    return at.name() != node && !at.name().starts_with(node + "_") &&
+           std::isdigit(static_cast<unsigned char>(at.name()[0])) != 0;
+  };
+  std::vector<const ir::Value*> waiting{&value};
+  std::unordered_set<const ir::Value*> seen;
+  while (!waiting.empty()) {
+    const ir::Value* at = waiting.back();
+    waiting.pop_back();
+    if (at == nullptr || !seen.insert(at).second) continue;
+    const ir::Value* result = nullptr;
+    for (const ir::Use& use : at->uses())
+      if (use.user->is("reshape") && node_of(*use.user) == node && !is_inside(*use.user->result()))
+        result = use.user->result();
+    const ir::Op* maker = at->producer();
+    if (!is_inside(*at))
+      names.insert(maker == nullptr || node_of(*maker).empty() || at->index() != 0 ? at->name()
+                                                                                   : node_of(*maker));
+    else if (result != nullptr)
+      waiting.push_back(result);
+    else
+      for (int i = 0; i < maker->operand_count(); ++i) waiting.push_back(maker->operand(i));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<ir::Module> machine_form_of(std::unique_ptr<ir::Module> module,
@@ -105,5 +137,37 @@ std::unique_ptr<ir::Module> machine_form_of(std::unique_ptr<ir::Module> module,
 }
 
 MachineOperators machine_operators(const ir::Module& machine) { return Reader(machine).found; }
+
+std::map<std::string, std::set<std::string>> gradient_reads(const ir::Module& module) {
+  std::unordered_map<const ir::Value*, const ir::Value*> called, read;  // values → those of the forward graph
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops()) {
+      if (!op->is("call")) continue;
+      const ir::Graph& callee = *ir::called_graphs(*op).front();
+      const bool is_backward = op->settings.context == ir::Context::kBackward;
+      for (int i = 0; i < op->operand_count(); ++i) {
+        const ir::Value *operand = op->operand(i), *inside = callee.inputs()[static_cast<size_t>(i)];
+        if (!is_backward)
+          called.emplace(operand, inside);
+        else if (const auto at = called.find(operand); at != called.end())
+          read[inside] = at->second;
+      }
+      for (int i = 0; !is_backward && i < op->result_count(); ++i)
+        called.emplace(op->result(i), callee.outputs()[static_cast<size_t>(i)]);
+    }
+  std::map<std::string, std::set<std::string>> found;
+  for (const auto& graph : module.graphs())
+    for (const auto& op : graph->ops()) {
+      const std::string node = node_of(*op);
+      if (op->settings.context != ir::Context::kBackward || node.empty()) continue;
+      std::set<std::string>& names = found[node];
+      for (int i = 0; i < op->operand_count(); ++i)
+        if (const ir::Value* value = op->operand(i); value != nullptr && value->producer() == nullptr) {
+          const auto at = read.find(value);
+          add_read(at == read.end() ? *value : *at->second, node, names);
+        }
+    }
+  return found;
+}
 
 }  // namespace ipu::executable

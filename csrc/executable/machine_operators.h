@@ -2,9 +2,11 @@
 // which tell the user's operators by their first results (ir/node_marks.h).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/module.h"
@@ -29,8 +31,14 @@ struct MachineOperators {
   std::set<std::string> there;     // with ops in the forward pass
   std::set<std::string> marked;    // of these, whose results are not kept for the backward pass
   std::set<std::string> repeated;  // of these, what the backward pass needs and makes again
+  std::map<std::pair<std::string, bool>, int> stages;  // where their ops run, forward and backward (true)
   std::vector<Crossing> crossings;
 };
 MachineOperators machine_operators(const ir::Module& machine);
+
+// What the gradient ops of each operator read of the forward pass: its operands and results by their names, of a first result
+// the operator's. Of a module that no pass has seen, whose gradients are graphs; an operator without gradient ops is not in
+// it.
+std::map<std::string, std::set<std::string>> gradient_reads(const ir::Module& module);
 
 }  // namespace ipu::executable

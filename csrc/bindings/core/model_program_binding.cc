@@ -181,15 +181,19 @@ py::dict scaled_states(const ModelProgram& program) {
 }
 
 py::tuple operators(const ModelProgram& program) {
-  const executable::MachineOperators found = without_gil([&] {
-    return executable::machine_operators(
-        *executable::machine_form_of(program.module(), target::attached_system()));
+  executable::MachineOperators found;
+  std::map<std::string, std::set<std::string>> gradients;
+  without_gil([&] {
+    auto module = program.module();
+    gradients = executable::gradient_reads(*module);
+    found = executable::machine_operators(
+        *executable::machine_form_of(std::move(module), target::attached_system()));
   });
   py::list crossings;
   for (const executable::Crossing& c : found.crossings)
     crossings.append(py::make_tuple(c.node, c.is_backward, c.from_ipu, c.to_ipu, c.from_stage, c.to_stage,
                                     c.cycles, c.is_repeated_from));
-  return py::make_tuple(found.there, found.marked, found.repeated, crossings);
+  return py::make_tuple(found.there, found.marked, found.repeated, gradients, found.stages, crossings);
 }
 
 py::tuple batch(const ModelProgram& program) {
@@ -248,8 +252,8 @@ void bind_model_program(py::module_& m) {
            "host sends it.")
       .def(
           "operators", &operators,
-          "What the machine form says of the operators (executable/machine_operators.h): there, marked, repeated, "
-          "crossings.")
+          "What became of the operators (executable/machine_operators.h): there, marked, repeated, gradient_reads, "
+          "stages, crossings.")
       .def(
           "batch", &batch,
           "Runs of operators on parts of the batch, each (results, values whose slices they read), and value -> "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 from popart._impl.enums import ReductionType
 from popart._impl.listing import op_types, products
 from popart._impl.listing.records import GRADIENT, Listing, Op
 
+_NOT_IN_NAMES = re.compile(r"[^\w.$/-]", re.ASCII)  # of values of a program
 _JOINT = {"MatMulLhsGrad": "1", "MatMulRhsGrad": "2"}
 
 
@@ -110,9 +112,28 @@ class Backward:
         return [(f"{type}Grad", indices)]
 
     def _reads(self, op: Op) -> list[str]:
-        if op.type in op_types.GRADIENT_READS_NOTHING:
+        """What gradient ops of the operator read of its operands and results where it runs. A tensor inside of an operator
+        stands for the one that it was made from."""
+        if op.type in op_types.LINEAR:
             return []
-        return list(op.outputs) if op.type in op_types.GRADIENT_READS_RESULT else [id for id in op.inputs if id]
+        if index := [id for id in op.inputs if id.startswith("BatchSerialisationIndex___")]:
+            return index
+        read = {self.listing.read(id) for id in self.listing.machine.gradient_reads.get(self.listing.node_of(op), ())}
+
+        def is_kept(id: str) -> bool:
+            name = id.partition("__bs")[0]
+            return name in read or _NOT_IN_NAMES.sub("_", name) in read
+
+        def is_read(id: str) -> bool:
+            if is_kept(id):
+                return True
+            maker = self.makers.get(id)
+            if maker is None or maker.node is None or id in maker.node.output and not maker.identity_of:
+                return False
+            return len(maker.inputs) == 1 and is_read(maker.inputs[0])
+
+        inputs = [id for id in op.inputs if is_read(id)]
+        return inputs + [id for id in op.outputs if is_kept(id) and id not in inputs]
 
     def _gradient_op(self, op: Op, type: str, targets: list[int], results: list[str]) -> None:
         listing = self.listing
@@ -195,7 +216,8 @@ class Backward:
             return False
         listing.ops.pop()
         made, loss = self._edge(op.inputs[0], 0), last.inputs[0].removeprefix(GRADIENT)
-        operands = [op.outputs[0], *last.inputs[2:], last.inputs[0]]
+        labels = last.node.input[1:2] if last.node is not None else []
+        operands = [op.outputs[0], *labels, last.inputs[0]]
         is_read = any(loss in other.inputs for other in listing.ops)
         if (
             is_read

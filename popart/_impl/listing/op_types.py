@@ -71,12 +71,8 @@ NEEDED = {
     "ZerosLike": "ZerosLikeOpPattern",
     "Scan": "ScanToLoop",
 }
-# Gradients of these read neither operands nor results, or results only; all others read the operands.
-GRADIENT_READS_NOTHING = {
-    "Add", "AddBias", "Cast", "Concat", "Dropout", "Expand", "Flatten", "Identity", "IdentityLoss", "IpuCopy", "Mean", "Neg", "Nop", "Pad", "ReduceMean",
-    "ReduceSum", "Reshape", "Scale", "Slice", "Split", "Sub", "Sum", "Tile", "Transpose",
-}  # fmt: skip
-GRADIENT_READS_RESULT = {"Relu", "Tanh", "Sigmoid", "Exp", "Expm1", "Sqrt", "Softmax", "LogSoftmax", "Reciprocal"}
+# Gradients of these read neither operands nor results, also inside of operators that become several ops.
+LINEAR = {"Add", "AddBias", "Concat", "Neg", "Scale", "Slice", "Sub", "Transpose"}
 # Functions of each element of one tensor.
 FUNCTIONS = {
     "Abs", "Asin", "Atan", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Expm1", "Floor", "Gelu", "HardSigmoid", "LeakyRelu", "Log",

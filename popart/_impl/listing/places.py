@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -202,22 +202,19 @@ def repeat_views(listing: Listing, is_apart: Callable[[Op, Op], bool]) -> None:
     listing.ops = ops
 
 
-def _run_together(listing: Listing) -> dict[int | None, int]:
-    """Stage -> number of those that run, where consecutive stages on one virtual graph are one."""
-    graphs = {op.place[1]: op.place[0] for op in listing.ops if op.place[1] is not None and op.type != "IpuCopy"}
-    merged: dict[int | None, int] = {}
-    before: tuple[int | None, int] | None = None
-    for stage in sorted(stage for stage in graphs if stage is not None):
-        number = 0 if before is None else before[1] + (before[0] != graphs[stage])
-        merged[stage], before = number, (graphs[stage], number)
-    return merged
+def _stages_that_run(listing: Listing) -> dict[int | None, int]:
+    """Stage -> number of the one that runs, by most of its ops: consecutive ones on one virtual graph are one."""
+    stages = listing.machine.stages
+    keys = [(op.place[1], (listing.node_of(op), not op.is_forward)) for op in listing.ops]
+    votes = Counter((stage, stages[key]) for stage, key in keys if key in stages)
+    return dict(vote for vote, _ in reversed(votes.most_common()))
 
 
 def stash(listing: Listing) -> None:
     """Pipelines: what the machine keeps on a virtual graph for a later stage is put aside, and read back there."""
     crossings = [crossing for crossing in listing.machine.crossings if crossing.waits > 0]
     kept = {(each.node, each.is_backward, each.to_ipu, each.to_stage): each for each in crossings}
-    nodes, merged = _nodes(listing), _run_together(listing)
+    nodes, merged = _nodes(listing), _stages_that_run(listing)
 
     def place_of(op: Op) -> tuple[int, int]:
         return op.place[0] or 0, merged.get(op.place[1], 0)

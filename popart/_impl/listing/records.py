@@ -111,8 +111,8 @@ class Listing:
 
     @functools.cached_property
     def machine(self) -> Machine:
-        there, marked, repeated, crossings = self.source.program.operators()
-        return Machine(there, marked, repeated, [Crossing(*each) for each in crossings])
+        there, marked, repeated, reads, stages, crossings = self.source.program.operators()
+        return Machine(there, marked, repeated, reads, stages, [Crossing(*each) for each in crossings])
 
     def node_of(self, op: Op) -> str:
         """The first result of the operator of the model that an op belongs to; "" for none."""

@@ -56,4 +56,6 @@ class Machine(NamedTuple):
     there: set[str]
     marked: set[str]
     repeated: set[str]
+    gradient_reads: dict[str, set[str]]  # before any pass
+    stages: dict[tuple[str, bool], int]
     crossings: list[Crossing]

@@ -112,7 +112,9 @@ class HostWeights:
         for name, (weight, factor) in self._scaled.items():
             if name in on_device:
                 with numpy.errstate(over="ignore"):
-                    first[name] = (model[weight].astype(numpy.float32) * numpy.float32(factor)).astype(on_device[name][0])
+                    first[name] = (model[weight].astype(numpy.float32) * numpy.float32(factor)).astype(
+                        on_device[name][0]
+                    )
         with core_errors():
             native.upload({name: self._sent(name, self._from_model(name, value)) for name, value in first.items()})
 

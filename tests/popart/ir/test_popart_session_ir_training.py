@@ -324,3 +324,14 @@ def test_debug_information_of_calls_names_the_ops_that_they_call(tmp_path):
         assert graphs == {call["attributes"]["callee"]}
         replaced = [contexts[op]["opid"] for op in call["replacedDebugContextIds"]]
         assert any("MatMul" in opid for opid in replaced) and len(replaced) == len(call["outlinedDebugContextIds"])
+
+
+def test_gradients_read_what_the_program_keeps_for_them():
+    model = Model()
+    weight = model.weight([1, 1, 4, 4])
+    pooled = model.onnx.averagepool([model.onnx.mul([model.input([1, 1, 4, 4]), weight])], [2, 2])
+    best, at = model.onnx.topk([pooled, model.onnx.constant(np.int64([2]))])
+    loss = model.loss(best)
+    session = model.session([loss], loss)
+    (pool,), (top,) = of_type(session, "AveragePoolGrad"), of_type(session, "TopKGrad")
+    assert ids(pool) == [f"Gradient___{pooled}"] and ids(top) == [f"Gradient___{best}", at]
