@@ -93,18 +93,15 @@ const OpRegistration silu = define_op("silu", "activation")
                                 .gradient([](GradientBuilder& g) {
                                   g.set(0, g.op("silu_gradient", {g.operand(0), g.upstream()}));
                                 })
-                                .work(one_pass({"Swish"}))
                                 .from_aten({"silu"})
                                 .from_graphcore("Swish")
                                 .samples(unary_samples());
 
-const OpRegistration silu_gradient =
-    activation_gradient_op("silu_gradient", "x", "dy times the slope of silu at x.",
-                           [](Expr x, Expr dy, const Attributes&) {
-                             const Expr s = unary(Func::kSigmoid, x);
-                             return dy * s * (x * (1.0 - s) + 1.0);
-                           })
-        .work(one_pass({"SwishSlope"}));
+const OpRegistration silu_gradient = activation_gradient_op(
+    "silu_gradient", "x", "dy times the slope of silu at x.", [](Expr x, Expr dy, const Attributes&) {
+      const Expr s = unary(Func::kSigmoid, x);
+      return dy * s * (x * (1.0 - s) + 1.0);
+    });
 
 Expr softplus_tanh(const Expr& x) {
   // log1p(exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|)).

@@ -69,8 +69,6 @@ constexpr auto kRows = std::to_array<Row>({
     {"Sin", 2 * 2304, 4 * 25},
     {"Sqrt", 10, 23},
     {"Sub", 1, 1},
-    {"Swish", 11, 5},
-    {"SwishSlope", 15, 9},
     {"Tan", 2 * 5100, 4 * 5700},
     {"Tanh", 10, 2},
     {"Trunc", 3, 11},
