@@ -118,7 +118,10 @@ class Backward:
             return []
         if index := [id for id in op.inputs if id.startswith("BatchSerialisationIndex___")]:
             return index
-        read = {self.listing.read(id) for id in self.listing.machine.gradient_reads.get(self.listing.node_of(op), ())}
+        names = self.listing.machine.gradient_reads.get(self.listing.node_of(op))
+        if not names:
+            return []
+        read = {self.listing.read(id) for id in names}
 
         def is_kept(id: str) -> bool:
             name = id.partition("__bs")[0]
