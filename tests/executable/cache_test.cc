@@ -50,7 +50,7 @@ TEST(ExecutableCache, the_key_has_a_part_for_everything_that_decides) {
 TEST(ExecutableCache, the_key_has_every_option) {
   CompileOptions plain;
   plain.host = {};
-  std::vector<CompileOptions> changed(8, plain);
+  std::vector<CompileOptions> changed(9, plain);
   changed[0].pipeline = "simplify";
   changed[1].replicas = 2;
   changed[2].processes = 2;
@@ -59,12 +59,13 @@ TEST(ExecutableCache, the_key_has_every_option) {
   changed[5].any_ipu_count = true;
   changed[6].host.memory = 1000;
   changed[7].host.recomputation = passes::HostRecomputation::kNever;
+  changed[8].is_dry = true;
   const auto options = [](const CompileOptions& of) {
     return cache_key(*sample(), target::find_system("pod16"), of, "1").at("options");
   };
   EXPECT_EQ(options(plain),
             "pipeline=default replicas=1 processes=1 input_groups={size:1,stride:1,assignment:[]} "
-            "auto_round_num_ipus=false any_ipu_count=false most_ipus=64 verify=ends "
+            "auto_round_num_ipus=false any_ipu_count=false most_ipus=64 is_dry=false verify=ends "
             "host={recomputation:when_memory_asks,memory:9223372036854775807}");
   for (const CompileOptions& other : changed) EXPECT_NE(options(other), options(plain));
 }
