@@ -41,7 +41,7 @@ def abs('''
 EDITS = {
     "csrc/kernels/pointwise/scalar_functions.h": (
         "kernels::polygamma(a, b))",
-        'kernels::polygamma(a, b)) X(Cbrt, 110, "cbrt", 1, 16, std::cbrt(a))',
+        'kernels::polygamma(a, b)) X(Cbrt, 110, "cbrt", 1, std::cbrt(a))',
     ),
     "csrc/ops/transcendental/cbrt.cc": (None, FUNCTION),
     "csrc/frontends/popxl/kinds/elementwise.cc": ("const KindRegistration abs_kind", KIND),

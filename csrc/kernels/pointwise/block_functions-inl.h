@@ -71,7 +71,7 @@ IPU_BLOCK_OP1(Neg, hn::Neg(a))
 IPU_BLOCK_OP1(Abs, hn::Abs(a))
 IPU_BLOCK_OP1(Sign, hn::Sub(hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), hn::Set(d, 1.0f)),
                             hn::IfThenElseZero(hn::Lt(a, hn::Zero(d)), hn::Set(d, 1.0f))))
-#define IPU_BLOCK_FUNCTION(name, number, text, arity, flops, value, vector) IPU_BLOCK_OP1(name, vector)
+#define IPU_BLOCK_FUNCTION(name, number, text, arity, value, vector) IPU_BLOCK_OP1(name, vector)
 IPU_VECTOR_FUNCTIONS(IPU_BLOCK_FUNCTION)
 #undef IPU_BLOCK_FUNCTION
 IPU_BLOCK_OP1(Floor, hn::Floor(a))

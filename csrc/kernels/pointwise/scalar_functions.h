@@ -1,78 +1,79 @@
 // The functions that elementwise ops are made of, and the opcodes of the pointwise VM: one row each. From the rows follow OpCode with its
 // texts and checks (program.h), the loops of the VM (block_ops.cc, scalar_ops.cc), Func (ops/expression/expr.h), the reference value
-// (expr_evaluate.cc), VM code and its meaning, cost, and the op that means a function (function_facts.h).
+// (expr_evaluate.cc), VM code and its meaning, and the op that means a function (function_facts.h).
 //
 // A new function of reals is a row at the end of IPU_F64_FUNCTIONS. Numbers of opcodes are written into files: a new one takes the next.
+// What a function takes on the tiles of an IPU is a row of target/work/function_cycles.cc.
 #pragma once
 
 // clang-format off
 
-// Functions of reals with a loop over vectors. X(name, number of opcode k<name>F, name of the op, operands, flops, value of the real a in f64,
+// Functions of reals with a loop over vectors. X(name, number of opcode k<name>F, name of the op, operands, value of the real a in f64,
 // value of the vector a of tag d).
-#define IPU_VECTOR_FUNCTIONS(X)                                                                                          \
-  X(Sqrt,       17, "sqrt",       1,  4, std::sqrt(a),             hn::Sqrt(a))                                          \
-  X(Rsqrt,      18, "rsqrt",      1,  4, 1.0 / std::sqrt(a),       hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)))               \
-  X(Reciprocal, 19, "reciprocal", 1,  4, 1.0 / a,                  hn::Div(hn::Set(d, 1.0f), a))                         \
-  X(Exp,        20, "exp",        1,  8, std::exp(a),              exp(d, a))                                            \
-  X(Expm1,      21, "expm1",      1, 12, std::expm1(a),            expm1(d, a))                                          \
-  X(Log,        22, "log",        1,  8, std::log(a),              log(d, a))                                            \
-  X(Log1p,      23, "log1p",      1, 12, std::log1p(a),            log1p(d, a))                                          \
-  X(Tanh,       34, "tanh",       1,  8, std::tanh(a),             tanh(d, a))                                           \
-  X(Erf,        38, "erf",        1, 12, std::erf(a),              erf(d, a))                                            \
-  X(Sigmoid,    40, "sigmoid",    1,  8, a >= 0 ? 1.0 / (1.0 + std::exp(-a)) : std::exp(a) / (1.0 + std::exp(a)), sigmoid(d, a)) \
-  X(Gelu,      105, "gelu",       1, 12, gelu(a),                  gelu(d, a))                                           \
-  X(GeluSlope, 106, "gelu_slope", 1, 12, gelu_slope(a),            gelu_slope(d, a))
+#define IPU_VECTOR_FUNCTIONS(X)                                                                                      \
+  X(Sqrt,       17, "sqrt",       1, std::sqrt(a),             hn::Sqrt(a))                                          \
+  X(Rsqrt,      18, "rsqrt",      1, 1.0 / std::sqrt(a),       hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)))               \
+  X(Reciprocal, 19, "reciprocal", 1, 1.0 / a,                  hn::Div(hn::Set(d, 1.0f), a))                         \
+  X(Exp,        20, "exp",        1, std::exp(a),              exp(d, a))                                            \
+  X(Expm1,      21, "expm1",      1, std::expm1(a),            expm1(d, a))                                          \
+  X(Log,        22, "log",        1, std::log(a),              log(d, a))                                            \
+  X(Log1p,      23, "log1p",      1, std::log1p(a),            log1p(d, a))                                          \
+  X(Tanh,       34, "tanh",       1, std::tanh(a),             tanh(d, a))                                           \
+  X(Erf,        38, "erf",        1, std::erf(a),              erf(d, a))                                            \
+  X(Sigmoid,    40, "sigmoid",    1, a >= 0 ? 1.0 / (1.0 + std::exp(-a)) : std::exp(a) / (1.0 + std::exp(a)), sigmoid(d, a)) \
+  X(Gelu,      105, "gelu",       1, gelu(a),                  gelu(d, a))                                           \
+  X(GeluSlope, 106, "gelu_slope", 1, gelu_slope(a),            gelu_slope(d, a))
 
 // Those whose loop computes the value in f64 and rounds it once: 0.5 ulp, the same on every instruction set. X(name, number, name of the op,
-// operands, flops, value of the reals a and b).
-#define IPU_F64_FUNCTIONS(X)                                              \
-  X(Atan2,      13, "atan2",      2, 16, std::atan2(a, b))                \
-  X(Log2,       24, "log2",       1,  8, std::log2(a))                    \
-  X(Log10,      25, "log10",      1, 12, std::log10(a))                   \
-  X(Sin,        26, "sin",        1, 12, std::sin(a))                     \
-  X(Cos,        27, "cos",        1, 12, std::cos(a))                     \
-  X(Tan,        28, "tan",        1, 16, std::tan(a))                     \
-  X(Asin,       29, "asin",       1, 16, std::asin(a))                    \
-  X(Acos,       30, "acos",       1, 16, std::acos(a))                    \
-  X(Atan,       31, "atan",       1, 16, std::atan(a))                    \
-  X(Sinh,       32, "sinh",       1, 12, std::sinh(a))                    \
-  X(Cosh,       33, "cosh",       1, 12, std::cosh(a))                    \
-  X(Asinh,      35, "asinh",      1, 16, std::asinh(a))                   \
-  X(Acosh,      36, "acosh",      1, 16, std::acosh(a))                   \
-  X(Atanh,      37, "atanh",      1, 16, std::atanh(a))                   \
-  X(Erfc,       39, "erfc",       1, 12, std::erfc(a))                    \
-  X(Lgamma,    107, "lgamma",     1, 16, kernels::log_gamma(a))           \
-  X(Digamma,   108, "digamma",    1, 16, kernels::digamma(a))             \
-  X(Polygamma, 109, "polygamma",  2, 16, kernels::polygamma(a, b))
+// operands, value of the reals a and b).
+#define IPU_F64_FUNCTIONS(X)                                          \
+  X(Atan2,      13, "atan2",      2, std::atan2(a, b))                \
+  X(Log2,       24, "log2",       1, std::log2(a))                    \
+  X(Log10,      25, "log10",      1, std::log10(a))                   \
+  X(Sin,        26, "sin",        1, std::sin(a))                     \
+  X(Cos,        27, "cos",        1, std::cos(a))                     \
+  X(Tan,        28, "tan",        1, std::tan(a))                     \
+  X(Asin,       29, "asin",       1, std::asin(a))                    \
+  X(Acos,       30, "acos",       1, std::acos(a))                    \
+  X(Atan,       31, "atan",       1, std::atan(a))                    \
+  X(Sinh,       32, "sinh",       1, std::sinh(a))                    \
+  X(Cosh,       33, "cosh",       1, std::cosh(a))                    \
+  X(Asinh,      35, "asinh",      1, std::asinh(a))                   \
+  X(Acosh,      36, "acosh",      1, std::acosh(a))                   \
+  X(Atanh,      37, "atanh",      1, std::atanh(a))                   \
+  X(Erfc,       39, "erfc",       1, std::erfc(a))                    \
+  X(Lgamma,    107, "lgamma",     1, kernels::log_gamma(a))           \
+  X(Digamma,   108, "digamma",    1, kernels::digamma(a))             \
+  X(Polygamma, 109, "polygamma",  2, kernels::polygamma(a, b))
 
 #define IPU_REAL_FUNCTIONS(X) IPU_VECTOR_FUNCTIONS(X) IPU_F64_FUNCTIONS(X)
 
-// Functions of several types of registers. X(name, op or "", flops, opcodes on f32, i32, u32 and booleans, value of the reals a and b, value of
+// Functions of several types of registers. X(name, op or "", opcodes on f32, i32, u32 and booleans, value of the reals a and b, value of
 // the integers a and b; ua and ub are their bits). Same: the register stays as it is.
-#define IPU_TYPED_FUNCTIONS(X)                                                                                                                       \
-  X(Add,       "add",         1, AddF,       AddI,       AddI,       AddI,       a + b,                        static_cast<int64_t>(ua + ub))        \
-  X(Sub,       "sub",         1, SubF,       SubI,       SubI,       SubI,       a - b,                        static_cast<int64_t>(ua - ub))        \
-  X(Mul,       "mul",         1, MulF,       MulI,       MulI,       MulI,       a * b,                        static_cast<int64_t>(ua * ub))        \
-  X(Div,       "div",         4, DivF,       DivI,       DivU,       DivI,       a / b,                        integer_quotient(a, b))               \
-  X(FloorDiv,  "",            6, Same,       FloorDivI,  DivU,       FloorDivI,  floor_quotient(a, b),         floor_quotient(a, b))                 \
-  X(Remainder, "",            6, RemainderF, RemainderI, RemainderU, RemainderI, floor_modulo(a, b),           floor_modulo(a, b))                   \
-  X(Fmod,      "",            6, FmodF,      FmodI,      RemainderU, FmodI,      std::fmod(a, b),              b == 0 || b == -1 ? 0 : a % b)        \
-  X(Min,       "minimum",     1, MinF,       MinI,       MinU,       MinI,       pick_nan(a, b, std::min(a, b)), std::min(a, b))                     \
-  X(Max,       "maximum",     1, MaxF,       MaxI,       MaxU,       MaxI,       pick_nan(a, b, std::max(a, b)), std::max(a, b))                     \
-  X(Pow,       "pow",        16, PowF,       PowI,       PowI,       PowI,       std::pow(a, b),               integer_power(a, b))                  \
-  X(Neg,       "neg",         1, NegF,       NegI,       NegI,       NegI,       -a,                           static_cast<int64_t>(-ua))            \
-  X(Abs,       "abs",         1, AbsF,       AbsI,       Same,       Same,       std::fabs(a),                 a < 0 ? static_cast<int64_t>(-ua) : a) \
-  X(Sign,      "sign",        1, SignF,      SignI,      SignI,      Same,       std::isnan(a) ? 0.0 : (a > 0) - (a < 0), (a > 0) - (a < 0))         \
-  X(Floor,     "",            1, FloorF,     Same,       Same,       Same,       std::floor(a),                a)                                    \
-  X(Ceil,      "",            1, CeilF,      Same,       Same,       Same,       std::ceil(a),                 a)                                    \
-  X(Round,     "",            1, RoundF,     Same,       Same,       Same,       std::nearbyint(a), /* ties to even, as torch */ a)                  \
-  X(Trunc,     "",            1, TruncF,     Same,       Same,       Same,       std::trunc(a),                a)                                    \
-  X(And,       "logical_and", 1, AndI,       AndI,       AndI,       AndB,       refuse_real(func),            a & b)                                \
-  X(Or,        "logical_or",  1, OrI,        OrI,        OrI,        OrB,        refuse_real(func),            a | b)                                \
-  X(Xor,       "logical_xor", 1, XorI,       XorI,       XorI,       XorB,       refuse_real(func),            a ^ b)                                \
-  X(Not,       "logical_not", 1, NotI,       NotI,       NotI,       NotB,       refuse_real(func),            ~a) /* logical on booleans */         \
-  X(Shl,       "",            1, ShlI,       ShlI,       ShlI,       ShlI,       refuse_real(func),            b < 0 || b > 63 ? 0 : static_cast<int64_t>(ua << b)) \
-  X(Shr,       "",            1, ShrI,       ShrI,       ShrU,       ShrI,       refuse_real(func),            a >> std::clamp<int64_t>(b, 0, 63))
+#define IPU_TYPED_FUNCTIONS(X)                                                                                                                    \
+  X(Add,       "add",         AddF,       AddI,       AddI,       AddI,       a + b,                        static_cast<int64_t>(ua + ub))        \
+  X(Sub,       "sub",         SubF,       SubI,       SubI,       SubI,       a - b,                        static_cast<int64_t>(ua - ub))        \
+  X(Mul,       "mul",         MulF,       MulI,       MulI,       MulI,       a * b,                        static_cast<int64_t>(ua * ub))        \
+  X(Div,       "div",         DivF,       DivI,       DivU,       DivI,       a / b,                        integer_quotient(a, b))               \
+  X(FloorDiv,  "",            Same,       FloorDivI,  DivU,       FloorDivI,  floor_quotient(a, b),         floor_quotient(a, b))                 \
+  X(Remainder, "",            RemainderF, RemainderI, RemainderU, RemainderI, floor_modulo(a, b),           floor_modulo(a, b))                   \
+  X(Fmod,      "",            FmodF,      FmodI,      RemainderU, FmodI,      std::fmod(a, b),              b == 0 || b == -1 ? 0 : a % b)        \
+  X(Min,       "minimum",     MinF,       MinI,       MinU,       MinI,       pick_nan(a, b, std::min(a, b)), std::min(a, b))                     \
+  X(Max,       "maximum",     MaxF,       MaxI,       MaxU,       MaxI,       pick_nan(a, b, std::max(a, b)), std::max(a, b))                     \
+  X(Pow,       "pow",         PowF,       PowI,       PowI,       PowI,       std::pow(a, b),               integer_power(a, b))                  \
+  X(Neg,       "neg",         NegF,       NegI,       NegI,       NegI,       -a,                           static_cast<int64_t>(-ua))            \
+  X(Abs,       "abs",         AbsF,       AbsI,       Same,       Same,       std::fabs(a),                 a < 0 ? static_cast<int64_t>(-ua) : a) \
+  X(Sign,      "sign",        SignF,      SignI,      SignI,      Same,       std::isnan(a) ? 0.0 : (a > 0) - (a < 0), (a > 0) - (a < 0))         \
+  X(Floor,     "",            FloorF,     Same,       Same,       Same,       std::floor(a),                a)                                    \
+  X(Ceil,      "",            CeilF,      Same,       Same,       Same,       std::ceil(a),                 a)                                    \
+  X(Round,     "",            RoundF,     Same,       Same,       Same,       std::nearbyint(a), /* ties to even, as torch */ a)                  \
+  X(Trunc,     "",            TruncF,     Same,       Same,       Same,       std::trunc(a),                a)                                    \
+  X(And,       "logical_and", AndI,       AndI,       AndI,       AndB,       refuse_real(func),            a & b)                                \
+  X(Or,        "logical_or",  OrI,        OrI,        OrI,        OrB,        refuse_real(func),            a | b)                                \
+  X(Xor,       "logical_xor", XorI,       XorI,       XorI,       XorB,       refuse_real(func),            a ^ b)                                \
+  X(Not,       "logical_not", NotI,       NotI,       NotI,       NotB,       refuse_real(func),            ~a) /* logical on booleans */         \
+  X(Shl,       "",            ShlI,       ShlI,       ShlI,       ShlI,       refuse_real(func),            b < 0 || b > 63 ? 0 : static_cast<int64_t>(ua << b)) \
+  X(Shr,       "",            ShrI,       ShrI,       ShrU,       ShrI,       refuse_real(func),            a >> std::clamp<int64_t>(b, 0, 63))
 
 // Functions whose value is a boolean. X(name, op, opcodes as above, value of a and b).
 #define IPU_PREDICATES(X)                                               \

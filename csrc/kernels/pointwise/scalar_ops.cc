@@ -36,7 +36,7 @@ float through_f64_of_2(float x, float y) {
 }
 #define IPU_PARAMETERS_1 double a
 #define IPU_PARAMETERS_2 double a, double b
-#define IPU_F64_FUNCTION(name, number, text, arity, flops, value) \
+#define IPU_F64_FUNCTION(name, number, text, arity, value) \
   double value_of_##name(IPU_PARAMETERS_##arity) { return value; }
 IPU_F64_FUNCTIONS(IPU_F64_FUNCTION)
 #undef IPU_F64_FUNCTION

@@ -143,10 +143,4 @@ class Orderer {
 
 OrderedTrees order(std::span<const Expr> roots) { return Orderer().run(roots); }
 
-int64_t flops(const Expr& expr) {
-  int64_t total = 0;
-  for (const OrderedNode& node : order({&expr, 1}).nodes) total += facts_of(node.func).flops;
-  return total;
-}
-
 }  // namespace ipu::ops

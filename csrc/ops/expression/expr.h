@@ -1,5 +1,5 @@
 // Scalar expression trees: what an elementwise op means for one element. From one tree follow the reference
-// value (evaluate), the pointwise VM code (compile), half-precision rounding and the cost. Expressions are
+// value (evaluate), the pointwise VM code (compile), half-precision rounding and the work. Expressions are
 // typed by DType; the constructors check types and insert no conversion.
 #pragma once
 
@@ -99,8 +99,5 @@ class Evaluator {
 // VM code for several results of the same element; common subtrees once. f16 inputs are widened; each root of
 // dtype f16 is rounded. Within one op f16 arithmetic is done in f32 and rounded at the op's boundary.
 kernels::PointwiseProgram compile(std::span<const Expr> roots, std::span<const DType> input_dtypes);
-
-int64_t flops(
-    const Expr& expr);  // arithmetic operations per element, transcendental ones weighted as on the machine
 
 }  // namespace ipu::ops

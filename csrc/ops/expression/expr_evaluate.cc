@@ -68,8 +68,8 @@ int64_t integer_power(int64_t base, int64_t exponent) {
 int64_t integer_value(Func func, int64_t a, int64_t b) {
   const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   switch (func) {
-#define IPU_INTEGER_VALUE(name, op, flops, on_f, on_i, on_u, on_b, real, integer) \
-  case Func::k##name:                                                             \
+#define IPU_INTEGER_VALUE(name, op, on_f, on_i, on_u, on_b, real, integer) \
+  case Func::k##name:                                                      \
     return integer;
     IPU_TYPED_FUNCTIONS(IPU_INTEGER_VALUE)
 #undef IPU_INTEGER_VALUE
@@ -87,11 +87,11 @@ double refuse_real(Func func) {
 
 double real_value(Func func, double a, double b) {
   switch (func) {
-#define IPU_TYPED_VALUE(name, op, flops, on_f, on_i, on_u, on_b, real, integer) \
-  case Func::k##name:                                                           \
+#define IPU_TYPED_VALUE(name, op, on_f, on_i, on_u, on_b, real, integer) \
+  case Func::k##name:                                                    \
     return real;
-#define IPU_REAL_VALUE(name, number, op, arity, flops, value, ...) \
-  case Func::k##name:                                              \
+#define IPU_REAL_VALUE(name, number, op, arity, value, ...) \
+  case Func::k##name:                                       \
     return value;
     IPU_TYPED_FUNCTIONS(IPU_TYPED_VALUE)
     IPU_REAL_FUNCTIONS(IPU_REAL_VALUE)

@@ -12,15 +12,15 @@ constexpr std::nullopt_t kSame = std::nullopt;
 
 // In the order of Func.
 constexpr FunctionFacts kFacts[] = {
-    {"input", "", 0, false, false, {}},
-    {"constant", "", 0, false, false, {}},
-    {"select", "where", 1, false, false, {code::kSelect, code::kSelect, code::kSelect, code::kSelect}},
-    {"cast", "", 1, false, false, {}},
-#define IPU_TYPED(name, op, flops, on_f, on_i, on_u, on_b, ...) \
-  {#name, op, flops, false, false, {code::k##on_f, code::k##on_i, code::k##on_u, code::k##on_b}},
+    {"input", "", false, false, {}},
+    {"constant", "", false, false, {}},
+    {"select", "where", false, false, {code::kSelect, code::kSelect, code::kSelect, code::kSelect}},
+    {"cast", "", false, false, {}},
+#define IPU_TYPED(name, op, on_f, on_i, on_u, on_b, ...) \
+  {#name, op, false, false, {code::k##on_f, code::k##on_i, code::k##on_u, code::k##on_b}},
 #define IPU_PREDICATE(name, op, on_f, on_i, on_u, on_b, ...) \
-  {#name, op, 1, true, false, {code::k##on_f, code::k##on_i, code::k##on_u, code::k##on_b}},
-#define IPU_REAL(name, number, op, arity, flops, ...) {#name, op, flops, false, true, {code::k##name##F}},
+  {#name, op, true, false, {code::k##on_f, code::k##on_i, code::k##on_u, code::k##on_b}},
+#define IPU_REAL(name, number, op, arity, ...) {#name, op, false, true, {code::k##name##F}},
     IPU_TYPED_FUNCTIONS(IPU_TYPED) IPU_PREDICATES(IPU_PREDICATE) IPU_REAL_FUNCTIONS(IPU_REAL)
 #undef IPU_TYPED
 #undef IPU_PREDICATE

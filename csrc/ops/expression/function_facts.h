@@ -14,7 +14,6 @@ enum class Register : uint8_t { kFloat, kSigned, kUnsigned, kBoolean };
 struct FunctionFacts {
   std::string_view name;
   std::string_view op;  // means it, with operands in the same order; "": none does
-  int64_t flops;        // a table look-up or polynomial is several
   bool is_predicate;    // its value is a boolean
   bool needs_reals;     // no other registers
   // VM code by the registers of the first argument; nullopt: the register stays as it is.
