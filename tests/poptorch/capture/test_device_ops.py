@@ -172,6 +172,7 @@ def test_memory_hint_reaches_the_operation_behind_the_tensor():
     assert re.search(r"= (fused_)?conv\(.*available_memory=0\.25", text), text
 
 
+@pytest.mark.shows("Options.setAvailableMemoryProportion")
 def test_products_say_the_memory_proportion_of_their_ipu_with_their_gradients():
     class Model(torch.nn.Module):
         def __init__(self):

@@ -36,7 +36,6 @@ def test_a_program_that_fits_is_not(caplog):
     assert warnings(caplog) == []
 
 
-@pytest.mark.shows("Options.enableStrictMemory")
 @pytest.mark.parametrize("how", ["option", "engine option", "environment"])
 def test_strict_memory_refuses_it(how, monkeypatch):
     options = poptorch.Options()
