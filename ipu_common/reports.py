@@ -29,8 +29,7 @@ class Report:
         return self._text
 
     def __repr__(self) -> str:
-        verdict = "fits" if self.fits else "does not fit"
-        return f"Report({self.cycles} cycles, {self.seconds:.4g} s on {self.machine}, {verdict})"
+        return f"Report({self.cycles} cycles, {self.seconds:.4g} s on {self.machine}, {self.verdict})"
 
     def json(self) -> str:
         """The report as JSON (str). Equal programs give equal texts, on every computer."""
@@ -50,8 +49,13 @@ class Report:
         return str(self._figures["machine"]["name"])
 
     @property
+    def verdict(self) -> str:
+        """Whether the program fits the machine (str): "fits", "does not fit", or one of them with ", near the limit"."""
+        return str(self._figures["verdict"]["word"])
+
+    @property
     def fits(self) -> bool:
-        """Whether the fullest IPU holds what it must."""
+        """Whether the verdict is that it fits."""
         return bool(self._figures["verdict"]["fits"])
 
     @property
@@ -86,7 +90,7 @@ class Report:
 
     @property
     def memory(self) -> dict[int, int]:
-        """Of each IPU of a replica the bytes at its peak (number -> int)."""
+        """Of each IPU of a replica the bytes of its fullest tile (number -> int)."""
         return {of["ipu"]: of["bytes"] for of in self._figures["memory"]["ipus"]}
 
     @property

@@ -163,15 +163,18 @@ void define_observation(py::class_<tf::Executor>& executor) {
           "The IR as the machine runs it: the same on every computer.")
       .def(
           "report",
-          [](const tf::Executor& e, const std::string& machine, int64_t samples) {
+          [](const tf::Executor& e, const std::string& machine, int64_t samples, int64_t replicas,
+             bool is_outlined) {
             return python::without_gil([&] {
-              const auto [text, json] = executable::report_on(e.session().executable(), machine,
-                                                              {.replicas = 0, .samples = samples});
+              const auto [text, json] = executable::report_on(
+                  e.session().executable(), machine,
+                  {.replicas = replicas, .samples = samples, .is_outlined = is_outlined});
               return std::pair(text, json);
             });
           },
-          py::arg("machine"), py::arg("samples"),
-          "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system.")
+          py::arg("machine"), py::arg("samples"), py::arg("replicas"), py::arg("outlined"),
+          "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system; 0 "
+          "replicas: those of the program.")
       .def("program_text", [](const tf::Executor& e) { return e.session().program_text(); })
       .def("trace", on_session(&Session::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)

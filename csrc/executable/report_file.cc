@@ -1,10 +1,10 @@
 #include "executable/report_file.h"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 
 #include "executable/file.h"
+#include "ir/replicas.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
 #include "target/known_machine.h"
@@ -21,8 +21,8 @@ bool is_executable(const std::string& path) {
   return !file.is_open() || begin.find('\0') != std::string::npos;
 }
 
-ReportTexts report_on_module(const ir::Module& module, const std::string& machine,
-                             const report::Request& request) {
+ReportTexts report_on_module(const ir::Module& module, const std::string& machine, report::Request request) {
+  if (request.replicas == 0) request.replicas = ir::replica_count(module);
   const report::Report report = report::make_report(module, target::known_machine(machine), request);
   return {report::to_text(report), report::to_json(report)};
 }
@@ -32,7 +32,6 @@ ReportTexts report_on_module(const ir::Module& module, const std::string& machin
 ReportTexts report_on(const Executable& executable, const std::string& machine, report::Request request) {
   if (request.replicas == 0 && executable.program != nullptr)
     request.replicas = executable.program->job_replicas();
-  request.replicas = std::max<int64_t>(request.replicas, 1);
   return report_on_module(executable.machine().module(), machine, request);
 }
 
@@ -43,7 +42,6 @@ ReportTexts report_on_file(const std::string& path, const std::string& machine, 
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::unique_ptr<ir::Module> module = ir::parse(text, path, {.hashed_constants = true});
   ops::verify(*module, ir::Form::kRead);
-  request.replicas = std::max<int64_t>(request.replicas, 1);
   return report_on_module(*module, machine, request);
 }
 

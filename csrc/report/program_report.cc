@@ -67,7 +67,7 @@ ProgramReport describe(const ir::Module& module) {
   return report;
 }
 
-std::string to_text(const ProgramReport& report, int64_t bytes_per_ipu) {
+std::string to_text(const ProgramReport& report, int64_t bytes_per_ipu, size_t most) {
   std::string text = "memory by IPU of a replica, in bytes:\n";
   for (const IpuMemory& of : report.memory)
     text += fmt::format(
@@ -76,13 +76,20 @@ std::string to_text(const ProgramReport& report, int64_t bytes_per_ipu) {
         grouped(of.variables), grouped(of.constants), grouped(of.rings), grouped(of.values));
   if (report.streaming_bytes > 0)
     text += fmt::format("  streaming memory: {}\n", grouped(report.streaming_bytes));
-  auto list = [&](const char* title, const std::vector<ProgramReport::Piece>& pieces) {
+  auto list = [&](const char* title, std::vector<ProgramReport::Piece> pieces) {
     if (pieces.empty()) return;
     text += fmt::format("{}:\n", title);
+    const size_t count = pieces.size();
+    if (most > 0 && count > most) {
+      std::stable_sort(pieces.begin(), pieces.end(),
+                       [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+      pieces.resize(most);
+    }
     for (const ProgramReport::Piece& piece : pieces)
       text +=
           fmt::format("  {}: {}, {}, IPU {}, {} bytes{}\n", piece.name, piece.type, piece.what, piece.ipu,
                       grouped(piece.bytes), piece.remote.empty() ? "" : " in remote buffer " + piece.remote);
+    if (count > pieces.size()) text += fmt::format("  {} more\n", count - pieces.size());
   };
   list("variables", report.variables);
   list("rings", report.rings);

@@ -35,7 +35,7 @@ struct ProgramReport {
 // Errors as tile_memory.
 ProgramReport describe(const ir::Module& machine_form);
 
-// `bytes_per_ipu`: what an IPU has, 0: not said.
-std::string to_text(const ProgramReport& report, int64_t bytes_per_ipu);
+// `bytes_per_ipu`: what an IPU has, 0: not said. Of variables and of rings the `most` largest, 0: all.
+std::string to_text(const ProgramReport& report, int64_t bytes_per_ipu, size_t most = 0);
 
 }  // namespace ipu::report

@@ -60,24 +60,14 @@ std::vector<StreamReport> streams_of(const ir::Module& module, const ProgramTime
   return streams;
 }
 
-std::vector<IpuMemoryReport> memory_of(const ProgramReport& program, const target::Machine& machine) {
+std::vector<IpuMemoryReport> memory_of(const Verdict& verdict) {
   std::vector<IpuMemoryReport> memory;
-  for (const IpuMemory& of : program.memory)
-    memory.push_back({of.ipu,
-                      {{"variables", of.variables},
-                       {"constants", of.constants},
-                       {"rings", of.rings},
-                       {"values", of.values}},
-                      of.total(),
-                      machine.system.bytes_per_ipu()});
+  for (const TileMemory& of : verdict.ipus) {
+    IpuMemoryReport& ipu = memory.emplace_back();
+    ipu.ipu = of.ipu;
+    for (size_t i = 0; i < kMemoryClasses; ++i) ipu.bytes += ipu.classes[i] = std::llround(of.bytes[i]);
+  }
   return memory;
-}
-
-Fit fit_of(const std::vector<IpuMemoryReport>& memory) {
-  const auto fullest = std::max_element(memory.begin(), memory.end(),
-                                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-  return {fullest->bytes <= fullest->limit, fullest->ipu, fullest->bytes, fullest->limit,
-          "logical bytes: no code, padding or buffers of exchanges"};
 }
 
 std::vector<ProductReport> products_of(const ProgramTime& time, const target::Machine& machine, size_t most) {
@@ -118,6 +108,11 @@ std::vector<ProductReport> products_of(const ProgramTime& time, const target::Ma
 
 }  // namespace
 
+const IpuMemoryReport& Report::fullest() const {
+  return *std::max_element(memory.begin(), memory.end(),
+                           [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+}
+
 double Report::micro_batches() const {
   double most = 0;
   for (const StreamReport& stream : streams)
@@ -132,8 +127,8 @@ Report make_report(const ir::Module& module, const target::Machine& machine, con
   report.strategy = ir::strategy_of(module);
   report.program = describe(module);
   report.time = program_time(module, request.entry, machine, request.replicas);
-  report.memory = memory_of(report.program, machine);
-  report.fit = fit_of(report.memory);
+  report.verdict = judge(module, machine, {request.replicas, {.is_outlined = request.is_outlined}});
+  report.memory = memory_of(report.verdict);
   report.streams = streams_of(module, report.time);
   report.operations = operations_of(report.time);
   report.products = products_of(report.time, machine, request.most_products);

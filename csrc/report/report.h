@@ -2,6 +2,7 @@
 // that no figure differs between them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,28 +11,16 @@
 #include "ir/strategy.h"
 #include "report/program_report.h"
 #include "report/program_time.h"
+#include "report/verdict.h"
 #include "target/products/product_choice.h"
 
 namespace ipu::report {
 
-// Bytes of one kind of content of a memory: "variables".
-struct MemoryPart {
-  std::string name;
-  int64_t bytes = 0;
-};
-
+// Bytes of the fullest tile of an IPU, in whole ones: the classes of its memory, which add up to `bytes`.
 struct IpuMemoryReport {
   int ipu = 0;  // within the replica
-  std::vector<MemoryPart> classes;
-  int64_t bytes = 0, limit = 0;
-};
-
-// Does the program fit? By the fullest IPU.
-struct Fit {
-  bool fits = true;
-  int ipu = 0;
-  int64_t bytes = 0, limit = 0;
-  std::string basis;  // what the bytes are: "logical bytes"
+  std::array<int64_t, kMemoryClasses> classes{};
+  int64_t bytes = 0;
 };
 
 // Products of one shape, with the split that the planner chose.
@@ -68,6 +57,7 @@ struct Request {
   std::string entry = "main";
   int64_t replicas = 1;
   int64_t samples = 0;       // of a run, of all replicas; 0: not known
+  bool is_outlined = true;   // of the verdict: ops that come again run the code of earlier ones
   size_t most_products = 8;  // of which the choice of the split is explained
 };
 
@@ -77,12 +67,13 @@ struct Report {
   ir::Strategy strategy;
   ProgramReport program;
   ProgramTime time;  // its ops are those of the module
-  Fit fit;
-  std::vector<IpuMemoryReport> memory;
+  Verdict verdict;
+  std::vector<IpuMemoryReport> memory;  // as verdict.ipus
   std::vector<StreamReport> streams;
   std::vector<OperationReport> operations;  // most cycles first
   std::vector<ProductReport> products;      // most cycles first
 
+  const IpuMemoryReport& fullest() const;
   // Micro-batches of a run of one replica, as far as streams show them.
   double micro_batches() const;
 };

@@ -165,18 +165,56 @@ Json pieces_of(const std::vector<ProgramReport::Piece>& pieces) {
   });
 }
 
-Json memory_of_json(const Report& r) {
-  return {
-      {"ipus",
-       list_of(r.memory,
-               [](const IpuMemoryReport& of) {
-                 Json classes = Json::object();
-                 for (const MemoryPart& part : of.classes) classes[part.name] = part.bytes;
-                 return Json{{"ipu", of.ipu}, {"bytes", of.bytes}, {"limit", of.limit}, {"classes", classes}};
-               })},
-      {"streaming_bytes", r.program.streaming_bytes},
-      {"variables", pieces_of(r.program.variables)},
-      {"rings", pieces_of(r.program.rings)}};
+Json verdict_of(const Report& r) {
+  const Verdict& v = r.verdict;
+  return {{"word", word(v)},
+          {"fits", v.fits()},
+          {"is_certain", v.is_certain()},
+          {"ipu", r.fullest().ipu},
+          {"bytes", r.fullest().bytes},
+          {"bytes_per_tile", v.bytes_per_tile},
+          {"limits", list_of(v.limits,
+                             [](const Limit& limit) {
+                               return Json{{"kind", word(limit.kind)},       {"ipu", limit.ipu},
+                                           {"subject", limit.subject},       {"needed", limit.needed},
+                                           {"allowed", limit.allowed},       {"source", limit.source},
+                                           {"is_broken", limit.is_broken()}, {"is_near", limit.is_near()}};
+                             })},
+          {"cures", v.cures}};
+}
+
+Json tile_of(const IpuMemoryReport& of, const TileMemory& tile, const IpuMemory& logical) {
+  Json classes = Json::object();
+  for (size_t c = 0; c < kMemoryClasses; ++c) classes[word(static_cast<MemoryClass>(c))] = of.classes[c];
+  return {{"ipu", of.ipu},
+          {"bytes", of.bytes},
+          {"classes", classes},
+          {"peak_op", tile.peak_op},
+          {"peak_line", tile.peak_line},
+          {"largest", list_of(tile.largest,
+                              [](const MemoryPiece& piece) {
+                                return Json{{"name", piece.name},
+                                            {"type", piece.type},
+                                            {"line", piece.line},
+                                            {"class", word(piece.cause)},
+                                            {"bytes_of_ipu", piece.bytes}};
+                              })},
+          {"logical",
+           {{"variables", logical.variables},
+            {"constants", logical.constants},
+            {"rings", logical.rings},
+            {"values", logical.values},
+            {"total", logical.total()}}}};
+}
+
+Json memory_json(const Report& r) {
+  Json ipus = Json::array();
+  for (size_t i = 0; i < r.memory.size(); ++i)
+    ipus.push_back(tile_of(r.memory[i], r.verdict.ipus[i], r.program.memory[i]));
+  return {{"ipus", ipus},
+          {"streaming_bytes", r.program.streaming_bytes},
+          {"variables", pieces_of(r.program.variables)},
+          {"rings", pieces_of(r.program.rings)}};
 }
 
 Json counts_of(const std::vector<OpsOfKind>& ops) {
@@ -192,15 +230,10 @@ std::string to_json(const Report& r) {
                   {"version", kSchemaVersion},
                   {"program", program_of(r)},
                   {"machine", machine_of(*r.machine)},
-                  {"verdict",
-                   {{"fits", r.fit.fits},
-                    {"ipu", r.fit.ipu},
-                    {"bytes", r.fit.bytes},
-                    {"limit", r.fit.limit},
-                    {"basis", r.fit.basis}}},
+                  {"verdict", verdict_of(r)},
                   {"time", time_of(r)},
                   {"products", list_of(r.products, product_of)},
-                  {"memory", memory_of_json(r)},
+                  {"memory", memory_json(r)},
                   {"counts", counts_of(r.program.ops)}};
   return json.dump(1) + "\n";
 }

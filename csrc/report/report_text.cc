@@ -8,7 +8,8 @@
 namespace ipu::report {
 namespace {
 
-constexpr size_t kMostTimes = 12;  // of one table
+constexpr size_t kMostTimes = 12;   // of one table
+constexpr size_t kMostPieces = 10;  // of variables and rings
 
 std::string with_commas(double number) {
   return fmt::to_string(fmt::group_digits(static_cast<int64_t>(number)));
@@ -33,10 +34,10 @@ std::string causes(const Cycles& c, double whole) {
 }
 
 std::string head(const Report& r) {
-  const Fit& v = r.fit;
-  std::string text = fmt::format(
-      "{}: IPU {} is the fullest, with {} of {} bytes ({})\n", v.fits ? "fits" : "does not fit", v.ipu,
-      with_commas(static_cast<double>(v.bytes)), with_commas(static_cast<double>(v.limit)), v.basis);
+  const IpuMemoryReport& fullest = r.fullest();
+  std::string text =
+      fmt::format("{}: IPU {} needs {} bytes on its fullest tile, of {}\n", word(r.verdict), fullest.ipu,
+                  with_commas(static_cast<double>(fullest.bytes)), with_commas(r.verdict.bytes_per_tile));
   text += fmt::format("a run takes {}{} cycles on {}, {} at {:.4g} GHz", r.time.is_maximum ? "at most " : "",
                       with_commas(r.time.cycles), r.machine->name, as_time(r.time.seconds),
                       (*r.machine)["clock_hz"] / 1e9);
@@ -57,6 +58,27 @@ std::string head(const Report& r) {
   if (r.strategy.recomputation != ir::RecomputationMode::kNone)
     text += fmt::format(", recomputation {}", ir::to_string(r.strategy.recomputation));
   return text + "\n";
+}
+
+std::string memory_of_text(const Report& r) {
+  std::string text;
+  if (!r.verdict.limits.empty()) text += diagnosis(r.verdict) + "\n";
+  text += fmt::format("memory of the fullest tile of each IPU, of {} bytes:\n",
+                      with_commas(r.verdict.bytes_per_tile));
+  for (size_t i = 0; i < r.memory.size(); ++i) {
+    const IpuMemoryReport& ipu = r.memory[i];
+    text += fmt::format("  IPU {}: {}", ipu.ipu, with_commas(static_cast<double>(ipu.bytes)));
+    for (size_t c = 0; c < kMemoryClasses; ++c)
+      if (ipu.classes[c] > 0)
+        text += fmt::format(", {} {}", word(static_cast<MemoryClass>(c)),
+                            with_commas(static_cast<double>(ipu.classes[c])));
+    const TileMemory& tile = r.verdict.ipus[i];
+    if (!tile.peak_op.empty())
+      text +=
+          fmt::format("; peak at {}{}", tile.peak_op, tile.peak_line.empty() ? "" : ", " + tile.peak_line);
+    text += "\n";
+  }
+  return text;
 }
 
 std::string ipus_of_text(const Report& r) {
@@ -139,7 +161,8 @@ std::string to_text(const Report& r) {
   return head(r) + ipus_of_text(r) + table("operations by kind", r.time.kinds, busy, "") +
          table("lines", r.time.lines, busy, "(no line is known)") +
          table("modules", r.time.modules, busy, "(in no module)") + products_of_text(r) +
-         guesses_of_text(r.time) + to_text(r.program, r.machine->system.bytes_per_ipu());
+         guesses_of_text(r.time) + memory_of_text(r) +
+         to_text(r.program, r.machine->system.bytes_per_ipu(), kMostPieces);
 }
 
 }  // namespace ipu::report

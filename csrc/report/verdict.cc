@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "report/tile_memory.h"
@@ -124,6 +125,11 @@ std::string sentence(const Limit& limit) {
 }
 
 }  // namespace
+
+const char* word(LimitKind kind) {
+  constexpr std::array<const char*, 5> kWords{"tile memory", "code", "receive", "stream", "ipus"};
+  return kWords[static_cast<size_t>(kind)];
+}
 
 bool Limit::is_near() const {
   const bool is_estimate = kind <= LimitKind::kReceive;

@@ -12,6 +12,7 @@ namespace ipu::report {
 constexpr double kEstimateError = 0.15;
 
 enum class LimitKind : uint8_t { kTileMemory, kCode, kReceive, kStream, kIpus };
+const char* word(LimitKind kind);  // "tile memory", "code", "receive", "stream", "ipus"
 
 // Something that a program needs of what a machine has, where that is more, or nearly so much.
 struct Limit {

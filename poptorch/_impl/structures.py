@@ -141,6 +141,18 @@ class Signature:
             return ("custom", type(value), [cls._describe(tensor) for tensor in parser.yieldTensors(value)])
         return ("constant", type(value), value)
 
+    def common_size(self):
+        """The size of the first dimension of all tensors (int); 0 where they differ, or there is none."""
+        sizes = set()
+        open_ = list(self._values)
+        while open_:
+            kind, _, content = open_.pop()
+            if kind == "tensor":
+                sizes |= {content[0]} if content else set()
+            elif kind != "constant":
+                open_ += content.values() if isinstance(content, dict) else content
+        return sizes.pop() if len(sizes) == 1 else 0
+
     def flatten(self, values):
         """Checks the values of a later call and returns their tensors in canonical order (list)."""
         if len(values) != len(self._values):

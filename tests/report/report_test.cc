@@ -77,6 +77,7 @@ TEST(Report, parts_add_up_to_totals_to_the_cycle) {
       int64_t bytes = 0;
       for (const auto& [name, part] : ipu["classes"].items()) bytes += part.get<int64_t>();
       ASSERT_EQ(bytes, ipu["bytes"].get<int64_t>());
+      ASSERT_LE(bytes, report["verdict"]["bytes"].get<int64_t>());
     }
     int64_t end = 0;
     for (const json& of_ipu : time["schedule"].back()["ends"])
@@ -179,6 +180,38 @@ graph @main() -> () {
   const std::string text = to_text(report);
   EXPECT_NE(text.find("1 x matmul [1024, 1024] x [1024, 4096] at model.py:4: "), std::string::npos) << text;
   EXPECT_NE(text.find("    second: "), std::string::npos) << text;
+}
+
+TEST(Report, says_what_does_not_fit_and_why) {
+  const auto module = ir::parse(R"(
+variable @w: f32[300000] {ipu=0}
+entry main = @main
+graph @main() -> () {
+  return
+}
+)",
+                                "test");
+  const Report report = report_of(*module, "toy");
+  const json figures = json::parse(to_json(report));
+  EXPECT_FALSE(figures["verdict"]["fits"].get<bool>());
+  EXPECT_EQ(figures["verdict"]["limits"][0]["kind"], "tile memory");
+  EXPECT_GE(figures["verdict"]["bytes"].get<int64_t>(), 300000 * 4 / 16);
+  const std::string text = to_text(report);
+  EXPECT_TRUE(text.starts_with("does not fit: IPU 0 needs ")) << text;
+  EXPECT_NE(text.find("out of tile memory: IPU 0 needs "), std::string::npos) << text;
+  EXPECT_NE(text.find(", weights 75,0"), std::string::npos) << text;
+  EXPECT_TRUE(to_text(report_of(*module)).starts_with("fits: "));
+}
+
+TEST(Report, shows_the_largest_variables_and_counts_the_others) {
+  std::string text;
+  for (int i = 1; i <= 12; ++i) text += fmt::format("variable @v{}: f32[{}] {{ipu=0}}\n", i, i);
+  const auto module = ir::parse(text + "entry main = @main\ngraph @main() -> () {\n  return\n}\n", "test");
+  const std::string shown = to_text(report_of(*module));
+  EXPECT_NE(shown.find("variables:\n  v12: f32[12], parameter, IPU 0, 48 bytes\n  v11: "), std::string::npos)
+      << shown;
+  EXPECT_NE(shown.find("  v3: f32[3], parameter, IPU 0, 12 bytes\n  2 more\n"), std::string::npos) << shown;
+  EXPECT_EQ(json::parse(to_json(report_of(*module)))["memory"]["variables"].size(), 12u);
 }
 
 TEST(Report, names_the_kinds_that_are_guessed) {

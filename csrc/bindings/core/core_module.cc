@@ -191,14 +191,14 @@ PYBIND11_MODULE(_native, m) {
           py::arg("bytes_per_ipu"), "What the machine form says of the program, as text.")
       .def(
           "report_on",
-          [](CoreSession& s, const std::string& machine) {
+          [](CoreSession& s, const std::string& machine, bool is_outlined) {
             return without_gil([&] {
-              const auto [text, json] =
-                  executable::report_on(s.session().executable(), machine, {.replicas = 0});
+              const auto [text, json] = executable::report_on(s.session().executable(), machine,
+                                                              {.replicas = 0, .is_outlined = is_outlined});
               return std::pair(text, json);
             });
           },
-          py::arg("machine") = "",
+          py::arg("machine") = "", py::arg("outlined") = true,
           "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system.")
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",

@@ -2,34 +2,15 @@
 
 #include <pybind11/stl.h>
 
-#include "bindings/core/machine_binding.h"
 #include "ir/text/text.h"
 #include "ops/verify.h"
 #include "python/without_lock.h"
 #include "target/known_machine.h"
 
 namespace ipu::bindings {
-namespace {
 
 namespace py = pybind11;
-using pybind11::literals::operator""_a;
-
-const char* word(report::LimitKind kind) {
-  switch (kind) {
-    case report::LimitKind::kTileMemory:
-      return "tile memory";
-    case report::LimitKind::kCode:
-      return "code";
-    case report::LimitKind::kReceive:
-      return "receive";
-    case report::LimitKind::kStream:
-      return "stream";
-    default:
-      return "ipus";
-  }
-}
-
-}  // namespace
+using py::literals::operator""_a;
 
 py::dict shown(const report::Verdict& verdict) {
   py::list ipus, limits;
@@ -46,9 +27,9 @@ py::dict shown(const report::Verdict& verdict) {
                          "largest"_a = largest));
   }
   for (const report::Limit& limit : verdict.limits)
-    limits.append(py::dict("kind"_a = word(limit.kind), "ipu"_a = limit.ipu, "subject"_a = limit.subject,
-                           "needed"_a = limit.needed, "allowed"_a = limit.allowed,
-                           "source"_a = limit.source));
+    limits.append(py::dict("kind"_a = report::word(limit.kind), "ipu"_a = limit.ipu,
+                           "subject"_a = limit.subject, "needed"_a = limit.needed,
+                           "allowed"_a = limit.allowed, "source"_a = limit.source));
   return py::dict("verdict"_a = report::word(verdict), "fits"_a = verdict.fits(),
                   "is_certain"_a = verdict.is_certain(), "bytes_per_tile"_a = verdict.bytes_per_tile,
                   "ipus"_a = ipus, "limits"_a = limits, "text"_a = report::diagnosis(verdict));

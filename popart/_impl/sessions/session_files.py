@@ -159,9 +159,13 @@ class SessionFiles:
         """
         native = self._compiled("report", popart_runtime_error)
         try:
-            return Report(*native.report_on("" if machine is None else os.fspath(machine)))
+            name = "" if machine is None else os.fspath(machine)
+            return Report(*native.report_on(name, self._is_outlined()))
         except ipu_core.Error as error:
             raise popart_exception(str(error)) from error
+
+    def _is_outlined(self) -> bool:
+        return bool(self._options.enableOutlining)
 
     def getReport(self) -> Any:
         """A report of libpva. Errors as getSummaryReport, and popart_exception where no engine option asked for a profile or

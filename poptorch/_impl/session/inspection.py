@@ -96,6 +96,11 @@ def engine_options(options: Options) -> dict[str, typing.Any]:
     return given
 
 
+def is_outlined(options: Options) -> bool:
+    """Whether operations that come again run the code of earlier ones."""
+    return bool(options._Popart.options.get("enableOutlining", True))
+
+
 def judge_memory(executor: poptorch_core.Executor, options: Options) -> None:
     """Warns of a program that does not fit the machine; poptorch.Error where the options are strict about it."""
     given = str(engine_options(options).get("enableStrictMemory", "false")).lower()
@@ -106,8 +111,7 @@ def judge_memory(executor: poptorch_core.Executor, options: Options) -> None:
     elif options.connection_type == enums.ConnectionType.Never and options.exists("ipu_version"):
         system = f"ipu{options.ipu_version}"
     strict = given == "true" or environment.flag("POPTORCH_STRICT_MEMORY")
-    outlined = bool(options._Popart.options.get("enableOutlining", True))
-    found = executor.judge_memory(system, options.replication_factor if strict else 1, outlined, strict)
+    found = executor.judge_memory(system, options.replication_factor if strict else 1, is_outlined(options), strict)
     if found is None:
         return
     note = "" if strict else "the emulator runs it all the same; Options.enableStrictMemory(True) makes this an error, "
@@ -228,10 +232,12 @@ class Inspection:
             >>> print(model.report())
         """
         compiled = self._state.require_compiled("report")
-        sizes = {x.shape[0] for x in compiled.example_inputs[1] if isinstance(x, torch.Tensor) and x.dim() > 0}
-        samples = sizes.pop() if len(sizes) == 1 else 0  # of a call of each process; inputs that differ do not say it
-        samples *= job.number_of_processes(self._state.options)
-        return Report(*compiled.executable.report("" if machine is None else os.fspath(machine), samples))
+        options = self._state.options
+        processes = job.number_of_processes(options)
+        replicas = options.replication_factor * processes
+        samples = compiled.signature.common_size() * processes
+        name = "" if machine is None else os.fspath(machine)
+        return Report(*compiled.executable.report(name, samples, replicas, is_outlined(options)))
 
     def getTensorNames(self) -> list[str]:
         """Names (list of str) of the tensors of the program; AssertionError when not compiled.

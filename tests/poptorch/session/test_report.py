@@ -47,7 +47,8 @@ def test_figures_of_a_report_are_those_of_its_json():
     assert report.machine == "pod16" and report.fits and not report.is_maximum
     assert list(report.busy) == list(report.memory) == [0, 1]
     assert sum(report.busy.values()) == sum(of["cycles"]["total"] for of in figures["time"]["kinds"])
-    assert report.memory[0] >= 4 * (16 * 32 + 32) and report.streaming_bytes == 0
+    assert max(report.memory.values()) == figures["verdict"]["bytes"] > 0 and report.streaming_bytes == 0
+    assert report.verdict == "fits" and figures["memory"]["ipus"][0]["logical"]["variables"] == 4 * (16 * 32 + 32)
     assert figures["program"]["samples"] == 24 and figures["program"]["micro_batches"] == 3
     assert report.samples_per_second == pytest.approx(24 / report.seconds)
     assert report.guessed == [of["what"] for of in figures["time"]["guesses"]]
@@ -78,9 +79,14 @@ def test_a_path_is_a_machine_of_its_own(tmp_path):
 
 
 def test_inputs_that_differ_do_not_say_how_many_samples_there_are():
-    model = poptorch.inferenceModel(lambda x, y: x.sum() + y.sum())
-    model.compile(torch.zeros(3), torch.zeros(5))
-    assert model.report().samples_per_second is None
+    for second, samples in ((torch.zeros(5), 0), (torch.zeros(3, 2), 3), ((torch.zeros(3), torch.zeros(2)), 0)):
+        model = poptorch.inferenceModel(
+            lambda x, y: x.sum() + (sum(part.sum() for part in y) if isinstance(y, tuple) else y.sum())
+        )
+        model.compile(torch.zeros(3), second)
+        report = model.report()
+        assert report.to_dict()["program"]["samples"] == samples
+        assert (report.samples_per_second is None) == (samples == 0)
 
 
 def test_a_training_is_reported_with_its_micro_batches():
@@ -100,3 +106,15 @@ def test_a_training_is_reported_with_its_micro_batches():
     model.compile(torch.zeros(10, 16))
     figures = model.report().to_dict()
     assert figures["program"]["micro_batches"] == 5 and figures["program"]["samples"] == 10
+
+
+def test_a_model_on_meta_is_reported_as_with_values():
+    options = poptorch.Options().replicationFactor(2)
+    options.useOfflineIpuTarget()
+    reports = []
+    for device in ("cpu", "meta"):
+        model = poptorch.inferenceModel(torch.nn.Linear(4, 2, device=device), options)
+        model.compile(torch.zeros(6, 4, device=device))
+        reports.append(model.report().to_dict())
+    assert reports[0] == reports[1]
+    assert reports[0]["program"]["replicas"] == 2 and reports[0]["program"]["samples"] == 6
