@@ -138,34 +138,38 @@ def ipus(*n, options=None):
     )
 
 
-def busy():
+def on_pod4(action):
+    """`action()` on a system of four IPUs."""
     os.environ["POPTORCH_EMULATED_SYSTEM"] = "pod4"
     try:
-        hold = poptorch.inferenceModel(Ipus(0, 1, 2, 3), O().setExecutionStrategy(poptorch.ShardedExecution()))
+        action()
+    finally:
+        del os.environ["POPTORCH_EMULATED_SYSTEM"]
+
+
+def while_held(model, options, action):
+    """`action()` while a model holds its IPUs."""
+    hold = poptorch.inferenceModel(model, options)
+    try:
         hold(X)
-        infer(Net())
+        assert hold.isAttachedToDevice()
+        action()
     finally:
         hold.destroy()
-        del os.environ["POPTORCH_EMULATED_SYSTEM"]
+
+
+def busy():
+    sharded = O().setExecutionStrategy(poptorch.ShardedExecution())
+    on_pod4(lambda: while_held(Ipus(0, 1, 2, 3), sharded, lambda: infer(Net())))
 
 
 def fixed(i, model=None):
-    os.environ["POPTORCH_EMULATED_SYSTEM"] = "pod4"
-    try:
-        infer(model or Net(), options=O().useIpuId(i).setExecutionStrategy(poptorch.ShardedExecution()))
-    finally:
-        del os.environ["POPTORCH_EMULATED_SYSTEM"]
+    options = O().useIpuId(i).setExecutionStrategy(poptorch.ShardedExecution())
+    on_pod4(lambda: infer(model or Net(), options=options))
 
 
 def taken():
-    os.environ["POPTORCH_EMULATED_SYSTEM"] = "pod4"
-    hold = poptorch.inferenceModel(Net(), O().useIpuId(0))
-    hold(X)
-    try:
-        infer(Net(), options=O().useIpuId(0))
-    finally:
-        hold.destroy()
-        del os.environ["POPTORCH_EMULATED_SYSTEM"]
+    on_pod4(lambda: while_held(Net(), O().useIpuId(0), lambda: infer(Net(), options=O().useIpuId(0))))
 
 
 def begin_twice():

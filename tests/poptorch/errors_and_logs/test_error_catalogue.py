@@ -424,7 +424,8 @@ def in_general(message):
 
 @pytest.fixture(scope="module")
 def few_objects():
-    """A collection looks at what came after the imports only."""
+    """A collection looks at what came after the imports only, and at no model of an earlier test, which would keep its IPUs."""
+    gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
