@@ -37,7 +37,7 @@ class Report:
 
     @functools.cached_property
     def _figures(self) -> dict[str, typing.Any]:
-        return typing.cast("dict[str, typing.Any]", json.loads(self._json))
+        return self.to_dict()
 
     def to_dict(self) -> dict[str, typing.Any]:
         """The same as a new dict."""

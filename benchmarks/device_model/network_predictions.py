@@ -8,8 +8,6 @@ import measurements
 from networks import compilation, runs
 
 IMAGES = 1281167  # of an epoch
-
-
 LABELS = measurements.LABELS | {"sdk"}  # of a row, which its program does not depend on
 
 _forms = {}
@@ -50,7 +48,6 @@ def network(row, machine):
     run = runs.find(row)
     if run is None:
         return None
-    value = None
     block = re.search(r"time per evaluation block of (\d+) training sequences", row.metric)
     samples = int(block[1]) if block else IMAGES if row.metric.startswith("median epoch time") else None
     served = row.metric in ("average latency", "latency per decoding step", "latency per token", "time (approx.)")

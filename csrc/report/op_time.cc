@@ -60,14 +60,6 @@ class Timer {
   const target::Machine& machine_;
 };
 
-double macs_of(const target::Work& work) {
-  double macs = 0;
-  if (const auto* product = std::get_if<target::ProductWork>(&work.form)) macs = product->shape.macs();
-  if (const auto* convolution = std::get_if<target::ConvolutionWork>(&work.form))
-    macs = target::forward_shape(convolution->convolution).macs();
-  return macs * static_cast<double>(work.times);
-}
-
 // It takes what another op left in the layout and on the tiles that suit that one.
 bool follows_another(const ir::Op& op) {
   for (int i = 0; i < op.operand_count(); ++i) {
@@ -114,7 +106,7 @@ OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::R
   time.is_guess = work.is_guess;
   target::WorkPrice sum;
   for (target::Work phase : work.phases) {
-    time.macs += macs_of(phase);
+    time.macs += target::macs(phase.form) * static_cast<double>(phase.times);
     if (auto* collective = std::get_if<target::CollectiveWork>(&phase.form)) {
       time.collective_bytes += collective->bytes;
       const double bytes = collective->bytes;

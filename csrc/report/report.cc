@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "ir/structure.h"
 #include "ops/definition/work.h"
@@ -72,6 +73,7 @@ std::vector<IpuMemoryReport> memory_of(const Verdict& verdict) {
 
 std::vector<ProductReport> products_of(const ProgramTime& time, const target::Machine& machine, size_t most) {
   std::vector<ProductReport> products;
+  std::unordered_map<const target::ProductPlan*, size_t> numbers;  // equal products have one plan
   for (const TimedOp& timed : time.ops) {
     if (timed.once.macs == 0) continue;
     for (const target::Work& work : ops::work_of(*timed.op).phases) {
@@ -86,17 +88,15 @@ std::vector<ProductReport> products_of(const ProgramTime& time, const target::Ma
       } else {
         continue;
       }
-      auto known = std::find_if(products.begin(), products.end(), [&](const ProductReport& other) {
-        return other.shape == product.shape && other.options == product.options;
-      });
-      if (known == products.end()) {
+      const target::ProductPlan& plan = target::known_plan(machine, product.shape, product.options);
+      const auto [known, is_new] = numbers.try_emplace(&plan, products.size());
+      if (is_new) {
         product.kind = timed.op->kind();
         product.line = ir::user_line(timed.op->location);
-        product.cycles =
-            std::round(target::known_plan(machine, product.shape, product.options).cycles.total());
-        known = products.insert(products.end(), std::move(product));
+        product.cycles = std::round(plan.cycles.total());
+        products.push_back(std::move(product));
       }
-      known->executions += timed.executions * static_cast<double>(work.times);
+      products[known->second].executions += timed.executions * static_cast<double>(work.times);
     }
   }
   sort_by(products, [](const ProductReport& p) { return p.cycles * p.executions; });

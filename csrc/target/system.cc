@@ -12,6 +12,11 @@ namespace ipu::target {
 namespace {
 std::string known_names() { return fmt::format("{}", fmt::join(machine_names(), ", ")); }
 
+const char* attached_name() {
+  const char* name = std::getenv("POPTORCH_EMULATED_SYSTEM");
+  return name == nullptr || *name == '\0' ? "pod16" : name;
+}
+
 // The software model of a machine: 64 IPUs of it, with 4 tiles each when small.
 System model_of(const char* version, const char* machine, bool small) {
   System system = find_system(machine);
@@ -33,13 +38,6 @@ const System& find_system(std::string_view name) {
 }
 
 std::vector<std::string> system_names() { return machine_names(); }
-
-namespace {
-const char* attached_name() {
-  const char* name = std::getenv("POPTORCH_EMULATED_SYSTEM");
-  return name == nullptr || *name == '\0' ? "pod16" : name;
-}
-}  // namespace
 
 const System& attached_system() { return find_system(attached_name()); }
 

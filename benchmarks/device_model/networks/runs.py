@@ -103,6 +103,22 @@ def page_bert(row):
     return pretraining(config, layers, length, batch, replicas, accumulation, proportions, items=items)
 
 
+def trained(row, make, arguments, micro_batch, proportions, optimizer="momentum"):
+    """Accumulates to the global batch of the row, and at least once for each stage of the pipeline, forward and backward."""
+    ipus = len(proportions)
+    replicas = row.ipus // ipus
+    return Run(
+        make,
+        arguments,
+        micro_batch,
+        is_training=True,
+        replicas=replicas,
+        accumulation=max(int(row.parameters["gbs"]) // (micro_batch * replicas), 2 * ipus - 1),
+        proportions=proportions,
+        optimizer=optimizer,
+    )
+
+
 def squad(row):
     """Fine-tuning on questions. [EXC]"""
     is_large = "Large" in row.workload
@@ -126,80 +142,38 @@ def squad(row):
 
 def resnet50_training(row):
     """Micro-batches of 20, recomputed at the blocks. [EXC]"""
-    replicas = row.ipus
-    return Run(
-        lambda: vision.ResNet(is_recomputed=True),
-        lambda batch: inputs.images(batch, 224, is_training=True),
-        20,
-        is_training=True,
-        replicas=replicas,
-        accumulation=max(int(row.parameters["gbs"]) // (20 * replicas), 1),
-        proportions=(0.17,),
-        optimizer="momentum",
-    )
+    images = functools.partial(inputs.images, size=224, is_training=True)
+    return trained(row, lambda: vision.ResNet(is_recomputed=True), images, 20, (0.17,))
 
 
 def resnext_training(row):
     """Two IPUs, cut in the third stage. [EXC]"""
-    replicas = row.ipus // 2
-    return Run(
-        lambda: vision.resnext101(cuts=(13,), is_recomputed=True),
-        lambda batch: inputs.images(batch, 224, is_training=True),
-        6,
-        is_training=True,
-        replicas=replicas,
-        accumulation=max(int(row.parameters["gbs"]) // (6 * replicas), 3),
-        proportions=(0.6, 0.6),
-        optimizer="momentum",
-    )
+    images = functools.partial(inputs.images, size=224, is_training=True)
+    return trained(row, lambda: vision.resnext101(cuts=(13,), is_recomputed=True), images, 6, (0.6,) * 2)
 
 
 def efficientnet_training(row):
     """B4 over four IPUs, which begin after blocks 2c, 4c and 6a. [EXC]"""
     is_grouped = "group dim 16" in row.workload
     scaling, batch = (vision.B4_GROUP_16, 5) if is_grouped else (vision.B4_GROUP_1, 3)
-    replicas = row.ipus // 4
-    return Run(
-        lambda: vision.EfficientNet(scaling, norm="group", cuts=((1, 3), (3, 3), (5, 1)), is_recomputed=True),
-        lambda rows: inputs.images(rows, 380, is_training=True),
-        batch,
-        is_training=True,
-        replicas=replicas,
-        accumulation=max(int(row.parameters["gbs"]) // (batch * replicas), 7),
-        proportions=(0.6,) * 4,
-        optimizer="momentum",
-    )
+    cuts = (1, 3), (3, 3), (5, 1)
+    images = functools.partial(inputs.images, size=380, is_training=True)
+    make = functools.partial(vision.EfficientNet, scaling, norm="group", cuts=cuts, is_recomputed=True)
+    return trained(row, make, images, batch, (0.6,) * 4)
 
 
 def vit_training(row):
     """[EXC]"""
-    replicas = row.ipus // 4
-    batch = 8
-    return Run(
-        lambda: transformers.VisionTransformer(with_layers(transformers.VIT_BASE), [3, 3, 3, 3], is_recomputed=True),
-        lambda rows: inputs.images(rows, 224, is_training=True),
-        batch,
-        is_training=True,
-        replicas=replicas,
-        accumulation=max(int(row.parameters["gbs"]) // (batch * replicas), 7),
-        proportions=(0.3,) * 4,
-        optimizer="momentum",
-    )
+    images = functools.partial(inputs.images, size=224, is_training=True)
+    make = functools.partial(transformers.VisionTransformer, transformers.VIT_BASE, [3, 3, 3, 3], is_recomputed=True)
+    return trained(row, make, images, 8, (0.3,) * 4)
 
 
 def conformer_training(row):
     """Speech of 1,220 frames, the encoder over four IPUs. [EXC]"""
-    replicas = row.ipus // 4
-    return Run(
-        lambda: speech.ConformerTraining(speech.MEDIUM, [2, 4, 5, 1]),
-        lambda rows: inputs.conformer_training(rows, speech.MEDIUM),
-        4,
-        is_training=True,
-        replicas=replicas,
-        accumulation=max(int(row.parameters["gbs"]) // (4 * replicas), 7),
-        proportions=(0.6,) * 4,
-        optimizer="adam",
-    )
+    make = functools.partial(speech.ConformerTraining, speech.MEDIUM, [2, 4, 5, 1])
+    arguments = functools.partial(inputs.conformer_training, config=speech.MEDIUM)
+    return trained(row, make, arguments, 4, (0.6,) * 4, optimizer="adam")
 
 
 def served(make, arguments, row, per_row=1.0, **options):

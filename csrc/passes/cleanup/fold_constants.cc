@@ -24,7 +24,7 @@ const ConstantData* constant_of(const ir::Value* value) {
 class FoldConstants : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
-    if (!ops::is_function(op) || !ops::definition(op)->reference || ops::has_half_partials(op)) return false;
+    if (!ops::is_function(op) || !ops::definition(op)->reference) return false;
     int64_t given = 0, made = 0;
     for (int i = 0; i < op.operand_count(); ++i) {
       const ConstantData* data = constant_of(op.operand(i));
@@ -37,7 +37,7 @@ class FoldConstants : public OpPass {
       made += type.elements();
     }
     return op.result_count() > 0 && std::max(given, made) <= kLargestElements &&
-           (made <= kSmallElements || made <= given);
+           (made <= kSmallElements || made <= given) && !ops::has_half_partials(op);
   }
 
   void apply(ir::Op& op, const PassContext& context) override {
