@@ -7,6 +7,7 @@ test left to the garbage collector.
 """
 
 import gc
+import importlib.util
 import os
 import pathlib
 import random
@@ -25,6 +26,11 @@ DRAWING = pytest.StashKey()  # files that draw when they are read
 OCCUPANT = pytest.StashKey()  # the session that is attached to IPU 0 by --occupied-ipu
 OCCUPYING_PROGRAM = "entry main = @main\ngraph @main() -> () {\n  return\n}\n"
 
+# A folder here is called tensorflow, and pytest puts this one on the path: without TensorFlow, `import tensorflow` would succeed.
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:] = [folder for folder in sys.path if folder != str(HERE)]
+
+PRODUCTS = ("POPTORCH_", "POPART_", "IPU_", "POPDIST_", "TF_POPLAR_", "POPLAR_")
 COMMON = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}  # that check is a clock
 settings.register_profile("repeatable", derandomize=True, **COMMON)
 settings.register_profile("fresh", derandomize=False, print_blob=True, **COMMON)  # where CI is set, it is on
@@ -35,7 +41,7 @@ providers._get_local_constants = lambda: providers._local_constants
 
 
 def product_variables():
-    return {name: value for name, value in os.environ.items() if name.startswith(("POPTORCH_", "POPART_", "IPU_", "POPDIST_"))}
+    return {name: value for name, value in os.environ.items() if name.startswith(PRODUCTS)}
 
 
 def pytest_addoption(parser):
@@ -59,6 +65,12 @@ def pytest_configure(config):
         config.stash[NOTES].append(f"random order; to repeat it: --random-order-seed={config.option.random_order_seed}")
 
 
+def collects(config, folder):
+    """Is the folder, or a part of it, among what this run was asked for?"""
+    asked = [config.invocation_params.dir.joinpath(argument.split("::")[0]).resolve() for argument in config.args]
+    return folder.is_dir() and any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in asked)
+
+
 def pytest_sessionstart(session):
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     for note in session.config.stash[NOTES] if reporter else ():
@@ -68,6 +80,8 @@ def pytest_sessionstart(session):
 def pytest_terminal_summary(terminalreporter, config):
     for note in config.stash[NOTES]:
         terminalreporter.write_line(note)
+    if importlib.util.find_spec("tensorflow") is None and collects(config, HERE / "tensorflow"):
+        terminalreporter.write_line("left out: tests/tensorflow, because there is no TensorFlow here")
 
 
 def fresh_seed(config):

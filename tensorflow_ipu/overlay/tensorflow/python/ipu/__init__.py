@@ -1,0 +1,1 @@
+"""The API for IPUs: `from tensorflow.python import ipu`."""
