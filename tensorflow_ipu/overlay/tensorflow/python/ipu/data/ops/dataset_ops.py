@@ -1,0 +1,12 @@
+"""`ipu.data.ops.dataset_ops`. Written by scripts/tensorflow_overlay.py from tensorflow_ipu/modules.txt."""
+
+from ipu_tensorflow.forwarding import forwarder
+
+__getattr__, __dir__, __all__ = forwarder(
+    __name__,
+    {
+        "later": [
+            "BufferDataset",
+        ],
+    },
+)

@@ -1,0 +1,3 @@
+"""`ipu.embedded_runtime`. Written by scripts/tensorflow_overlay.py from tensorflow_ipu/modules.txt."""
+
+raise ImportError("ipu.embedded_runtime is of a later generation of the API than the one of IPUConfig and utils.create_ipu_config")

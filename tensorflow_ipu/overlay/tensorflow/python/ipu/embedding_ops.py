@@ -1,0 +1,15 @@
+"""`ipu.embedding_ops`. Written by scripts/tensorflow_overlay.py from tensorflow_ipu/modules.txt."""
+
+from ipu_tensorflow.forwarding import forwarder
+
+__getattr__, __dir__, __all__ = forwarder(
+    __name__,
+    {
+        "ops": [
+            "embedding_lookup",
+        ],
+        "later": [
+            "HostEmbedding", "HostEmbeddingOptimizerSpec", "HostEmbeddingSGDGAOptimizerSpec", "create_host_embedding",
+        ],
+    },
+)

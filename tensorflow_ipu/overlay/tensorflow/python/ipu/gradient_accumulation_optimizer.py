@@ -1,0 +1,13 @@
+"""`ipu.gradient_accumulation_optimizer`. Written by scripts/tensorflow_overlay.py from tensorflow_ipu/modules.txt."""
+
+from ipu_tensorflow.forwarding import forwarder
+
+__getattr__, __dir__, __all__ = forwarder(
+    __name__,
+    {
+        "later": [
+            "CrossReplicaGradientAccumulationOptimizer", "CrossReplicaGradientAccumulationOptimizerV2",
+            "GradientAccumulationOptimizer", "GradientAccumulationOptimizerV2",
+        ],
+    },
+)

@@ -1,0 +1,15 @@
+"""`ipu.internal_ops`. Written by scripts/tensorflow_overlay.py from tensorflow_ipu/modules.txt."""
+
+from ipu_tensorflow.forwarding import forwarder
+
+__getattr__, __dir__, __all__ = forwarder(
+    __name__,
+    {
+        "ops": [
+            "print_tensor",
+        ],
+        "later": [
+            "get_current_iteration_counter", "fifo", "remap", "remap_deduce", "recompute", "block_recompute",
+        ],
+    },
+)

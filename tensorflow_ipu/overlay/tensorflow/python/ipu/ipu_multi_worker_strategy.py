@@ -1,0 +1,12 @@
+"""`ipu.ipu_multi_worker_strategy`. Written by scripts/tensorflow_overlay.py from tensorflow_ipu/modules.txt."""
+
+from ipu_tensorflow.forwarding import forwarder
+
+__getattr__, __dir__, __all__ = forwarder(
+    __name__,
+    {
+        "later": [
+            "IPUMultiWorkerStrategy", "IPUMirroredVariable", "IPUSyncOnReadVariable",
+        ],
+    },
+)
