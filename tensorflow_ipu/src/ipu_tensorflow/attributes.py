@@ -1,0 +1,67 @@
+"""Attributes of TensorFlow's operations as plain data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tensorflow.host import Operation
+
+# What scopes (scopes.py) say of an operation: ours begin with an underscore, as all that TensorFlow leaves alone.
+DEVICE = "_ipu_device"
+SHARD = "_ipu_shard"
+FRONTEND = "_ipu_frontend_attributes"
+
+_OURS = "Ipu"
+# Follow from the operands, or matter to TensorFlow's runtime alone.
+_UNUSED = {"output_shapes", "config", "config_proto", "executor_type"}
+
+
+def kind_of(op: Operation) -> tuple[str, str]:
+    """Domain and type of the node: an operation of ours drops its prefix."""
+    return ("ipu", op.type[len(_OURS) :]) if op.type.startswith(_OURS) else ("tf", op.type)
+
+
+def of(op: Operation) -> dict[str, Any]:
+    found = {}
+    for name, value in op.node_def.attr.items():
+        kind = value.WhichOneof("value")
+        if kind != "func" and not name.startswith("_") and name not in _UNUSED:
+            found[name] = _plain(kind, value)
+    return dict(sorted(found.items()))
+
+
+def settings_of(op: Operation) -> dict[str, Any]:
+    given = op.node_def.attr
+    settings: dict[str, Any] = {}
+    if SHARD in given:
+        settings["ipu"] = given[SHARD].i
+    if FRONTEND in given:
+        settings |= json.loads(given[FRONTEND].s)
+    return settings
+
+
+def tensor(op: Operation) -> np.ndarray:
+    """The value of a Const."""
+    return tf.make_ndarray(op.node_def.attr["value"].tensor)
+
+
+def _plain(kind: str, value: Any) -> Any:
+    if kind == "list":
+        return next(([_plain_field(f.name, item) for item in items] for f, items in value.list.ListFields()), [])
+    if kind == "tensor":
+        return tf.make_ndarray(value.tensor)
+    return _plain_field(kind, getattr(value, kind))
+
+
+def _plain_field(kind: str, value: Any) -> Any:
+    if kind == "s":
+        return value.decode()
+    if kind == "type":
+        return tf.as_dtype(value).name
+    if kind == "shape":
+        return None if value.unknown_rank else [dimension.size for dimension in value.dim]
+    return value

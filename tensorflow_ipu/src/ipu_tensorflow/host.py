@@ -1,0 +1,226 @@
+"""What we take from TensorFlow beyond its documented names; no other module of the package does.
+
+Every name here means the same in TensorFlow 2.15 to 2.21, which `tests/tensorflow/test_host.py` holds on to.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import functools
+import os
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.eager import context, execute
+from tensorflow.python.framework import dtypes, func_graph, ops, tensor_util
+from tensorflow.python.ops import control_flow_ops, handle_data_util
+
+AttrValue = attr_value_pb2.AttrValue
+Graph = ops.Graph
+Operation = ops.Operation
+Tensor = tf.Tensor
+
+# Collections that hold tensors and operations: those of a traced graph are no use outside it.
+_OWN_COLLECTIONS = {
+    ops.GraphKeys.UPDATE_OPS,
+    ops.GraphKeys.LOSSES,
+    ops.GraphKeys.REGULARIZATION_LOSSES,
+    ops.GraphKeys.SUMMARIES,
+    ops.GraphKeys.ACTIVATIONS,
+    ops.GraphKeys.TRAIN_OP,
+    ops.GraphKeys.COND_CONTEXT,
+    ops.GraphKeys.WHILE_CONTEXT,
+}
+
+
+class _Collections(collections.abc.MutableMapping):
+    """Collections of a traced graph: variables and scopes are those of the graph around it."""
+
+    def __init__(self, outer: collections.abc.MutableMapping) -> None:
+        self._outer = outer
+        self._own: dict[Any, list] = {}
+
+    def _home(self, name: Any) -> collections.abc.MutableMapping:
+        return self._own if name in _OWN_COLLECTIONS else self._outer
+
+    def __getitem__(self, name: Any) -> list:
+        return self._home(name)[name]
+
+    def __setitem__(self, name: Any, items: list) -> None:
+        self._home(name)[name] = items
+
+    def __delitem__(self, name: Any) -> None:
+        del self._home(name)[name]
+
+    def __iter__(self) -> Iterator:
+        yield from (name for name in self._outer if name not in _OWN_COLLECTIONS)
+        yield from self._own
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class TracedGraph(func_graph.FuncGraph):
+    """A graph for the IPU inside the default graph. Nothing of it runs but what is asked for, as in any graph of version 1."""
+
+    def __init__(self, name: str) -> None:
+        outer = ops.get_default_graph()
+        super().__init__(name, collections=_Collections(outer._collections))
+        self._attr_scope_map = dict(outer._attr_scope_map)
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[None]:
+        """What is built goes here, under the name scope that is open outside."""
+        scope = ops.get_default_graph().get_name_scope()
+        with self.as_default():
+            # Loops, conditions and their gradients are then built with the shapes that a compiler needs.
+            compiled = control_flow_ops.XLAControlFlowContext()
+            compiled.Enter()
+            try:
+                with self.name_scope(scope + "/" if scope else None):
+                    yield
+            finally:
+                compiled.Exit()
+
+    @property
+    def captured_operations(self) -> list[Operation]:
+        """Operations outside that control what is inside."""
+        return [item if isinstance(item, Operation) else item.op for item in self._function_captures.control]
+
+
+def is_traced(graph: Graph) -> bool:
+    """Whether the graph, or one around it, is traced for the IPU."""
+    while isinstance(graph, func_graph.FuncGraph):
+        if isinstance(graph, TracedGraph):
+            return True
+        graph = graph.outer_graph
+    return False
+
+
+def captures_of(graph: Graph) -> list[tuple[Tensor, Tensor]]:
+    """Tensors outside the graph, each with the placeholder that stands for it inside."""
+    return list(graph.captures) if isinstance(graph, func_graph.FuncGraph) else []
+
+
+def function_graph(graph: Graph, name: str) -> func_graph.FuncGraph:
+    """The graph of a function that an operation of `graph` calls."""
+    while True:
+        function = graph._get_function(name)
+        if function is not None:
+            return function.graph
+        if not isinstance(graph, func_graph.FuncGraph):
+            raise ValueError(f"there is no graph of function '{name}': it was not built in this process")
+        graph = graph.outer_graph
+
+
+def control_outputs_of(graph: Graph) -> list[Operation]:
+    return list(getattr(graph, "control_outputs", ()))
+
+
+# --- attributes
+
+
+def set_attribute(op: Operation, name: str, value: AttrValue) -> None:
+    op._set_attr(name, value)
+
+
+def attribute_scope(graph: Graph, attributes: dict[str, AttrValue | None]) -> contextlib.AbstractContextManager:
+    """Operations built in the scope carry the attributes; None takes one away."""
+    return graph._attr_scope(attributes)
+
+
+def scoped_attribute(graph: Graph, name: str) -> AttrValue | None:
+    return graph._attr_scope_map.get(name)
+
+
+def leave_attribute(graph: Graph, name: str, value: AttrValue) -> None:
+    """What is built from now on carries the attribute."""
+    graph._attr_scope_map[name] = value
+
+
+# --- devices
+
+
+def wrap_device(make: Callable[[Graph, Any, Callable], contextlib.AbstractContextManager]) -> None:
+    """From now on `graph.device(x)` is make(graph, x, device), where device(x) is TensorFlow's own."""
+    device = ops.Graph.device
+    if hasattr(device, "__wrapped_for_ipu__"):
+        return
+
+    @functools.wraps(device)
+    def wrapped(graph: Graph, device_name_or_function: Any) -> contextlib.AbstractContextManager:
+        return make(graph, device_name_or_function, lambda name: device(graph, name))
+
+    wrapped.__wrapped_for_ipu__ = True  # type: ignore[attr-defined]
+    ops.Graph.device = wrapped
+
+
+# --- values
+
+
+def constant_value(tensor: Tensor) -> Any:
+    """The array of a tensor whose value is known while the graph is built, else None."""
+    return tensor_util.constant_value(tensor)
+
+
+def evaluate(op: Operation, inputs: Sequence[Any]) -> list[Any]:
+    """The results of an operation on arrays, by TensorFlow."""
+    attributes: list[Any] = []
+    definition = op.op_def
+    for attribute in definition.attr:
+        attributes += [attribute.name, _eager_attribute(op.get_attr(attribute.name))]
+    with context.eager_mode(), tf.device("/device:CPU:0"):
+        given = [tf.convert_to_tensor(value) for value in inputs]
+        results = execute.execute(op.type, len(op.outputs), given, tuple(attributes), context.context())
+        return [result.numpy() for result in results]
+
+
+def _eager_attribute(value: Any) -> Any:
+    if isinstance(value, tf.DType):
+        return value.as_datatype_enum
+    if isinstance(value, list):
+        return [_eager_attribute(item) for item in value]
+    return value
+
+
+def handle_shape_and_type(handle: Tensor) -> tuple[tf.TensorShape, tf.DType]:
+    """Shape and type of the variable behind a resource."""
+    data = handle_data_util.get_resource_handle_data(handle)
+    if not data.is_set or not data.shape_and_type:
+        raise ValueError(f"the type of the variable behind {handle.name} is unknown")
+    return tf.TensorShape(data.shape_and_type[0].shape), dtypes.as_dtype(data.shape_and_type[0].dtype)
+
+
+# --- lines of the user
+
+
+def _folder_of(module: Any) -> str:
+    return os.path.dirname(os.path.abspath(module.__file__)) + os.sep
+
+
+@functools.cache
+def _is_foreign(file: str) -> bool:
+    """Whether a file is not the user's: TensorFlow's, Keras's, Python's own, ours."""
+    if any(
+        part in file for part in ("/site-packages/tensorflow/", "/site-packages/tf_keras/", "/site-packages/keras/")
+    ):
+        return True
+    if os.path.abspath(file).startswith((_folder_of(tf), os.path.dirname(os.path.abspath(__file__)) + os.sep)):
+        return True
+    standard = sysconfig.get_paths()["stdlib"] + os.sep
+    return file.startswith("<") or (file.startswith(standard) and "-packages" not in file)
+
+
+def user_line(op: Operation) -> tuple[str, int] | None:
+    """File and line of the user's code that built the operation."""
+    trace = op.traceback
+    if trace is None:
+        return None
+    for frame in reversed(trace):
+        if not _is_foreign(frame.filename):
+            return frame.filename, frame.lineno
+    return None

@@ -1,0 +1,486 @@
+"""A graph of TensorFlow as node records: plain data that the core compiles (`ipu_core.Unit`).
+
+Aliases, dead nodes and resources do not appear: an operation on a variable names the variable. What depends on constants alone
+is computed here. A value is called as TensorFlow calls the tensor, "node:0"; inside the graph of a function it has the path of
+its place of use in front, "while|body|node:0", so that no name is taken twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tensorflow import attributes, host, order
+from ipu_tensorflow.errors import refuse_operations
+
+_ALIASES = {"Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault", "EnsureShape"}
+_SHAPES = {"Shape", "ShapeN", "Size", "Rank", "VariableShape"}
+_READS = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
+_LOOPS = {"While", "StatelessWhile"}
+_CONDITIONS = {"If", "StatelessIf"}
+_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
+_REF_VARIABLES = {"Variable", "VariableV2", "TemporaryVariable"}
+_REF_VARIABLE = "is a ref variable; only resource variables work inside a unit (use_resource=True)"
+# Effects on something that is not a variable; operations of one kind keep their order.
+_EFFECTS = {"Assert": "assert", "Print": "print", "PrintV2": "print", "IpuPrint": "print"}
+_FEEDS = {"IpuInfeedDequeue", "IpuOutfeedEnqueue"}
+# What TensorFlow computes when all operands are known, up to so many elements.
+_FOLDED_ELEMENTS = 4096
+
+
+@dataclass
+class Variable:
+    """A variable that the graph reads or writes: `handle` is its resource outside."""
+
+    name: str
+    dtype: np.dtype
+    shape: list[int]
+    handle: Any
+    is_written: bool = False
+
+
+@dataclass
+class Records:
+    data: dict[str, Any]  # what ipu_core.Unit takes
+    variables: list[Variable] = field(default_factory=list)  # in the order of data["graph"]["variables"]
+    names: list[str] = field(default_factory=list)  # of the values handed back
+    folded: list[Any] = field(default_factory=list)  # tensors around the graph whose value was taken as it stands
+
+
+@dataclass
+class _Constant:
+    array: np.ndarray
+    name: str
+    home: _Place
+    location: tuple[str, int] | None
+    is_emitted: bool = False
+
+
+_Value = str | _Constant
+
+
+def of_graph(
+    graph: host.Graph,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    operations: Sequence[Any] = (),
+    name: str = "unit",
+    source: str | None = None,
+) -> Records:
+    """Records of what `outputs` (tensors of the graph) and `operations` need, `inputs` being placeholders that are fed."""
+    writer = _Writer()
+    place = _Place(writer, graph, None, "", {inside.name: outside for outside, inside in host.captures_of(graph)})
+    fed = []
+    for tensor in inputs:
+        writer.check_input(tensor, place.outside.get(tensor.name))
+        place.values[tensor.name] = tensor.name
+        fed.append((tensor.name, np.dtype(tensor.dtype.as_numpy_dtype), tensor.shape.as_list()))
+    results = place.write(outputs, operations)
+    writer.finish()
+    nodes = _without_dead(place.nodes, set(results))
+    names = list(writer.variables)
+    table = {v.name: (v.dtype, v.shape) for v in writer.variables.values()}
+    body = {
+        "name": name,
+        "inputs": fed,
+        "initialisers": table,
+        "variables": names,
+        "fed": names,
+        "nodes": nodes,
+        "outputs": results,
+    }
+    data = {
+        "source": source or f"unit '{name}'",
+        "dialect": "tensorflow",
+        "versions": {"tf": 1, "ipu": 1},
+        "graph": body,
+    }
+    return Records(data, list(writer.variables.values()), results, writer.folded)
+
+
+class _Writer:
+    """What all places of one unit share."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Variable] = {}
+        self.refused: list[tuple[host.Operation, str]] = []
+        self.folded: list[Any] = []
+
+    def check_input(self, tensor: Any, outside: Any) -> None:
+        source = outside.op if outside is not None else tensor.op
+        if source.type == "Identity":
+            source = source.inputs[0].op
+        if source.type in _REF_VARIABLES:
+            self.refused.append((source, _REF_VARIABLE))
+        if not tensor.shape.is_fully_defined():
+            self.refused.append((tensor.op, f"has the shape {tensor.shape}; shapes inside a unit are static"))
+        self.check_type(tensor)
+
+    def check_type(self, tensor: Any) -> None:
+        if tensor.dtype == tf.string:
+            self.refused.append((tensor.op, "has the type string, which cannot be compiled"))
+
+    def variable(self, handle: Any) -> Variable:
+        name = handle.op.name
+        if name not in self.variables:
+            shape, dtype = host.handle_shape_and_type(handle)
+            if not shape.is_fully_defined():
+                self.refused.append((handle.op, f"has the shape {shape}; shapes inside a unit are static"))
+                shape = tf.TensorShape([])
+            self.variables[name] = Variable(name, np.dtype(dtype.as_numpy_dtype), shape.as_list(), handle)
+        return self.variables[name]
+
+    def finish(self) -> None:
+        if self.refused:
+            raise refuse_operations(self.refused)
+
+
+class _Place:
+    """A graph at one place of use. `outside`: the tensors around it that its placeholders stand for, by name."""
+
+    def __init__(
+        self,
+        writer: _Writer,
+        graph: host.Graph,
+        parent: _Place | None,
+        prefix: str,
+        outside: dict[str, Any],
+        nodes: list[dict] | None = None,
+    ) -> None:
+        self.writer = writer
+        self.graph = graph
+        self.parent = parent
+        self.prefix = prefix
+        self.outside = outside
+        self.values: dict[str, _Value] = {}
+        self.nodes: list[dict] = [] if nodes is None else nodes
+        self._children: dict[str, dict[str, _Place]] = {}
+        self._effects: dict[str, list[order.Effect]] = {}
+
+    # --- the way of a graph
+
+    def write(self, outputs: Sequence[Any], operations: Iterable[Any] = ()) -> list[str]:
+        """Writes what is needed; names of the outputs."""
+        for op in self._ordered(outputs, operations):
+            self._write_operation(op)
+        return [self.operand(tensor) for tensor in outputs]
+
+    def _ordered(self, outputs: Sequence[Any], operations: Iterable[Any]) -> list[host.Operation]:
+        leaves = {name.rpartition(":")[0] for name in [*self.values, *self.outside]}
+        live = order.live_operations(self.graph, [*(tensor.op for tensor in outputs), *operations], leaves)
+        return order.ordered(live, leaves, self.effects)
+
+    def _write_operation(self, op: host.Operation) -> None:
+        kind = op.type
+        results = [tensor.name for tensor in op.outputs]
+        if kind == "Placeholder":
+            self._write_placeholder(op)
+        elif kind in _REF_VARIABLES:
+            self.writer.refused.append((op, _REF_VARIABLE))
+            self._give_up(op)
+        elif kind in ("NoOp", "VarHandleOp"):
+            pass
+        elif kind == "Const":
+            self._constant(op, results[0], attributes.tensor(op))
+        elif kind in _ALIASES:
+            self._alias(results[0], op.inputs[0])
+        elif kind == "IdentityN":
+            for result, tensor in zip(results, op.inputs):
+                self._alias(result, tensor)
+        elif kind == "VarIsInitializedOp":
+            self._constant(op, results[0], np.array(True))
+        elif not self._fold(op):
+            self._write_node(op)
+
+    def _write_placeholder(self, op: host.Operation) -> None:
+        name = op.outputs[0].name
+        if name in self.values or op.outputs[0].dtype == tf.resource:
+            return
+        tensor = self.outside.get(name)
+        if tensor is not None and self.parent is not None:
+            self.values[name] = self.parent.value(tensor)
+        elif tensor is not None and tensor.op.type == "Const":
+            self.writer.folded.append(tensor)
+            self._constant(tensor.op, name, attributes.tensor(tensor.op))
+        else:
+            self.writer.refused.append(
+                (op, "is a placeholder inside the computation: nothing can feed it. Make it outside")
+            )
+            self._give_up(op)
+
+    def _give_up(self, op: host.Operation) -> None:
+        """Names for the results of an operation that is refused when all are known."""
+        for tensor in op.outputs:
+            self.values[tensor.name] = self.prefix + tensor.name
+
+    # --- values
+
+    def value(self, tensor: Any) -> _Value:
+        return self.values[tensor.name]
+
+    def operand(self, tensor: Any) -> str:
+        """The name by which a node reads the tensor."""
+        if tensor.dtype == tf.resource:
+            return self.writer.variable(self.resource(tensor)).name
+        return self._named(self.value(tensor))
+
+    def _named(self, value: _Value) -> str:
+        if isinstance(value, str):
+            return value
+        if not value.is_emitted:
+            value.is_emitted = True
+            node = {
+                "domain": "tf",
+                "type": "Const",
+                "name": value.name.rpartition(":")[0],
+                "operands": [],
+                "results": [value.name],
+            }
+            node |= {"attributes": {"value": value.array}, "subgraphs": {}, "settings": {}, "location": value.location}
+            value.home.nodes.append(node)
+        return value.name
+
+    def _constant(self, op: host.Operation, name: str, array: np.ndarray) -> None:
+        self.values[name] = _Constant(array, self.prefix + name, self, host.user_line(op))
+
+    def _alias(self, name: str, tensor: Any) -> None:
+        if tensor.dtype != tf.resource:
+            self.values[name] = self.value(tensor)
+
+    def resource(self, tensor: Any) -> Any:
+        """The handle of the variable behind a tensor of type resource."""
+        place: _Place | None = self
+        while True:
+            op = tensor.op
+            if place is not None and tensor.name in place.outside:
+                tensor, place = place.outside[tensor.name], place.parent
+            elif op.type in _ALIASES or op.type in _LOOPS | {"IpuRepeat"}:
+                tensor = op.inputs[tensor.value_index if op.type in _LOOPS else 0]
+            elif op.type == "VarHandleOp":
+                return tensor
+            else:
+                self.writer.refused.append((op, "gives a resource that is no variable, which cannot be compiled"))
+                self.writer.finish()
+
+    # --- effects
+
+    def effects(self, op: host.Operation) -> list[order.Effect]:
+        """What the operation reads and writes beside its operands and results."""
+        found = self._effects.get(op.name)
+        if found is None:
+            found = self._effects[op.name] = self._find_effects(op)
+        return found
+
+    def _find_effects(self, op: host.Operation) -> list[order.Effect]:
+        if op.type in _FEEDS:
+            return [(f"{op.type} {attributes.of(op)['queue']}", True)]
+        if op.type in _EFFECTS:
+            return [(_EFFECTS[op.type], True)]
+        children = self.children(op)
+        if children:
+            written: dict[str, bool] = {}
+            for child in children.values():
+                for inner in child._ordered(child.graph.outputs, host.control_outputs_of(child.graph)):
+                    for resource, is_write in child.effects(inner):
+                        written[resource] = written.get(resource, False) or is_write
+            return list(written.items())
+        if op.type in _ALIASES or op.type in ("Placeholder", "VarHandleOp", "IdentityN"):
+            return []
+        handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource]
+        return [("variable " + self.resource(tensor).op.name, op.type not in _READS) for tensor in handles]
+
+    # --- functions
+
+    def children(self, op: host.Operation) -> dict[str, _Place]:
+        """The graphs that an operation runs, by role."""
+        if op.name not in self._children:
+            self._children[op.name] = self._find_children(op)
+        return self._children[op.name]
+
+    def _find_children(self, op: host.Operation) -> dict[str, _Place]:
+        if op.type in _LOOPS:
+            return {role: self._child(op, role, op.get_attr(role).name, list(op.inputs)) for role in ("cond", "body")}
+        if op.type in _CONDITIONS:
+            roles = {"then": "then_branch", "else": "else_branch"}
+            return {role: self._child(op, role, op.get_attr(a).name, list(op.inputs)[1:]) for role, a in roles.items()}
+        if op.type in _CALLS:
+            return {"f": self._child(op, "f", op.get_attr("f").name, list(op.inputs))}
+        return {}
+
+    def _child(self, op: host.Operation, role: str, function: str, given: list[Any]) -> _Place:
+        graph = host.function_graph(self.graph, function)
+        outside = {inside.name: tensor for inside, tensor in zip(graph.inputs, given)}
+        nodes = self.nodes if role == "f" else None
+        return _Place(self.writer, graph, self, f"{self.prefix}{op.name}|{role}|", outside, nodes)
+
+    # --- nodes
+
+    def _write_node(self, op: host.Operation) -> None:
+        if op.type in _LOOPS:
+            self._write_loop(op)
+        elif op.type in _CONDITIONS:
+            self._write_condition(op)
+        elif op.type in _CALLS:
+            self._write_call(op)
+        elif op.type == "Assert":
+            self._write_assert(op)
+        else:
+            for tensor in [*op.inputs, *op.outputs]:
+                self.writer.check_type(tensor)
+            self._emit(op, [self.operand(tensor) for tensor in op.inputs], attributes.of(op))
+
+    def _emit(
+        self,
+        op: host.Operation,
+        operands: list[str],
+        given: dict[str, Any],
+        subgraphs: dict[str, Any] | None = None,
+        results: list[str] | None = None,
+    ) -> None:
+        for resource, is_write in self.effects(op):
+            if is_write and resource.startswith("variable "):
+                self.writer.variables[resource.partition(" ")[2]].is_written = True
+        if results is None:
+            results = [self.prefix + tensor.name for tensor in op.outputs]
+            self.values |= {tensor.name: result for tensor, result in zip(op.outputs, results)}
+        domain, kind = attributes.kind_of(op)
+        node = {"domain": domain, "type": kind, "name": self.prefix + op.name, "operands": operands, "results": results}
+        node |= {"attributes": given, "subgraphs": subgraphs or {}, "settings": attributes.settings_of(op)}
+        node["location"] = host.user_line(op)
+        if self.effects(op):
+            node["effect"] = any(is_write for _, is_write in self.effects(op))
+        self.nodes.append(node)
+
+    def _write_call(self, op: host.Operation) -> None:
+        child = self.children(op)["f"]
+        self._inline(op, child)
+
+    def _inline(self, op: host.Operation, child: _Place) -> None:
+        child.nodes = self.nodes
+        graph = child.graph
+        for inner in child._ordered(graph.outputs, host.control_outputs_of(graph)):
+            child._write_operation(inner)
+        for result, tensor in zip(op.outputs, graph.outputs):
+            if result.dtype != tf.resource:
+                self.values[result.name] = child.value(tensor)
+
+    def _write_condition(self, op: host.Operation) -> None:
+        places = self.children(op)
+        predicate = self.value(op.inputs[0])
+        if isinstance(predicate, _Constant):
+            self._inline(op, places["then" if predicate.array.all() else "else"])
+            return
+        subgraphs = {}
+        for role, place in places.items():
+            outputs = place.write(place.graph.outputs, host.control_outputs_of(place.graph))
+            subgraphs[role] = _subgraph(place, [], outputs)
+        self._emit(op, [self.operand(op.inputs[0])], {}, subgraphs)
+
+    def _write_loop(self, op: host.Operation) -> None:
+        places = self.children(op)
+        body, condition = places["body"], places["cond"]
+        carried = [i for i, tensor in enumerate(op.inputs) if not _is_invariant(body.graph, i, tensor)]
+        for i, result in enumerate(op.outputs):
+            if i not in carried and result.dtype != tf.resource:
+                self.values[result.name] = self.value(op.inputs[i])
+        operands = [self.operand(op.inputs[i]) for i in carried]
+        subgraphs = {}
+        for role, place in places.items():
+            inputs = [place.carry(place.graph.inputs[i]) for i in carried]
+            results = place.graph.outputs if role == "cond" else [place.graph.outputs[i] for i in carried]
+            subgraphs[role] = _subgraph(place, inputs, place.write(results, host.control_outputs_of(place.graph)))
+        given: dict[str, Any] = {}
+        if condition.graph.inputs[1:2] and condition.graph.inputs[1].op.name.endswith("maximum_iterations"):
+            maximum = self.value(op.inputs[1])
+            if isinstance(maximum, _Constant) and maximum.array >= 0:
+                given["maximum"] = int(maximum.array)
+        results = [self.prefix + op.outputs[i].name for i in carried]
+        self.values |= {op.outputs[i].name: result for i, result in zip(carried, results)}
+        self._emit(op, operands, given, subgraphs, results)
+
+    def carry(self, tensor: Any) -> str:
+        """The placeholder stands for a value of this place's own."""
+        del self.outside[tensor.name]
+        self.values[tensor.name] = self.prefix + tensor.name
+        return self.prefix + tensor.name
+
+    def _write_assert(self, op: host.Operation) -> None:
+        pieces, operands = [], [self.operand(op.inputs[0])]
+        for tensor in list(op.inputs)[1:]:
+            value = self.value(tensor)
+            if tensor.dtype == tf.string and isinstance(value, _Constant):
+                pieces.append(" ".join(text.decode() for text in value.array.ravel()))
+            else:
+                self.writer.check_type(tensor)
+                pieces.append("{}")
+                operands.append(self._named(value))
+        self._emit(op, operands, {"message": " ".join(pieces), "summarize": op.get_attr("summarize")})
+
+    # --- folding
+
+    def _fold(self, op: host.Operation) -> bool:
+        if op.type in _SHAPES:
+            return self._fold_shape(op)
+        if not op.inputs or not op.outputs or op.op_def.is_stateful or op.type in _LOOPS | _CONDITIONS | _CALLS:
+            return False
+        given = []
+        for tensor in op.inputs:
+            value = self.values.get(tensor.name)
+            if not isinstance(value, _Constant):
+                return False
+            given.append(value.array)
+        if any(_is_large(tensor) or tensor.dtype in (tf.variant, tf.resource) for tensor in op.outputs):
+            return False
+        for tensor, array in zip(op.outputs, host.evaluate(op, given)):
+            self._constant(op, tensor.name, array)
+        return True
+
+    def _fold_shape(self, op: host.Operation) -> bool:
+        for tensor, result in zip(op.inputs, op.outputs):
+            shape = tensor.shape
+            if op.type == "VariableShape":
+                shape = tf.TensorShape(self.writer.variable(self.resource(tensor)).shape)
+            if op.type == "Rank" and shape.rank is not None:
+                value: Any = shape.rank
+            elif shape.is_fully_defined():
+                value = shape.num_elements() if op.type == "Size" else shape.as_list()
+            else:
+                return False
+            self._constant(op, result.name, np.array(value, result.dtype.as_numpy_dtype))
+        return True
+
+
+def _is_large(tensor: Any) -> bool:
+    elements = tensor.shape.num_elements()
+    return elements is not None and elements > _FOLDED_ELEMENTS
+
+
+def _is_invariant(body: Any, index: int, operand: Any) -> bool:
+    """Whether a loop hands an operand on as it is."""
+    tensor = body.outputs[index]
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return operand.dtype == tf.resource or tensor is body.inputs[index] or tensor.name == body.inputs[index].name
+
+
+def _subgraph(place: _Place, inputs: list[str], outputs: list[str]) -> dict[str, Any]:
+    return {"name": place.prefix, "inputs": inputs, "nodes": place.nodes, "outputs": outputs}
+
+
+def _without_dead(nodes: list[dict], wanted: set[str]) -> list[dict]:
+    """The nodes with an effect and those that others read; `wanted` grows by what they read."""
+    kept = []
+    for node in reversed(nodes):
+        is_effect = node.pop("effect", False)
+        if not is_effect and not wanted.intersection(node["results"]):
+            continue
+        for graph in node["subgraphs"].values():
+            wanted.update(graph["outputs"])
+            graph["nodes"] = _without_dead(graph["nodes"], wanted)
+        wanted.update(node["operands"])
+        kept.append(node)
+    return kept[::-1]
