@@ -45,7 +45,7 @@ Session::~Session() {  // nobody else has it any more
   if (device_.is_here()) return;
   // Its threads and the owners of its locks are in another process, and so are its IPUs.
   (void)engine_.release();
-  (void)lease_.release();
+  (void)new std::shared_ptr<DeviceLease>(std::move(lease_));
 }
 
 std::string Session::program_text() const { return program_ ? program::print(*program_) : std::string(); }
@@ -104,7 +104,9 @@ void Session::attach() {
   OwnedLock::Hold device(device_);
   if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
   ErrorContext activity("attaching to a device");
-  auto lease = std::make_unique<DeviceLease>(executable_.ipus_reserved, settings_.device, interrupted_);
+  auto lease = settings_.lease;
+  if (lease == nullptr)
+    lease = std::make_shared<DeviceLease>(executable_.ipus_reserved, settings_.device, interrupted_);
   load();
   first_ipu_ = lease->first_ipu();
   if (log_enabled(LogLevel::kTrace)) log(LogLevel::kTrace, fmt::format("Attached to device {}", lease->id()));

@@ -36,6 +36,8 @@ namespace ipu::runtime {
 struct RunSettings {
   DeviceRequest device;
   bool check_floating_point = false;
+  // Held by the caller, for several sessions that use the same IPUs one after the other; nullptr: the session takes one.
+  std::shared_ptr<DeviceLease> lease = {};
 };
 
 // Streams of the program that the session serves itself, in every run of the first entry point; the others are
@@ -192,7 +194,7 @@ class Session {
   HyperParameters hypers_;
   Anchors anchors_;
   OwnedLock device_{"the device of the model", OwnedLock::Again::kRefused};
-  std::unique_ptr<DeviceLease> lease_;  // only with the lock of the device, as all that follows
+  std::shared_ptr<DeviceLease> lease_;  // only with the lock of the device, as all that follows
   std::unique_ptr<emulator::Engine> engine_;
   std::vector<emulator::ArrayPort> arrays_;   // by stream of the program, as the next two
   std::vector<emulator::StreamPort*> ports_;  // nullptr: nothing was ever bound
