@@ -28,7 +28,7 @@ ipu_require_headers(CLI11_INCLUDE CLI/CLI.hpp CLI11 libcli11-dev)
 # lines, where -O1 saves a third of the time to translate (docs/rationale/build-time.md).
 set(IPU_STEP_ROOMS support target kernels program emulator runtime)
 set(IPU_COMPILER_ROOMS ir ops autodiff optimizers passes lowering report executable
-                       frontends/common frontends/records frontends/popart frontends/popxl)
+                       frontends/common frontends/records frontends/popart frontends/popxl frontends/tensorflow)
 
 # ipu_room_objects(NAME LINES ROOM...): an object library of the sources of rooms, units of at most so many lines.
 function(ipu_room_objects name lines)

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy
 
-from ipu_core._native import Error as Error, Session as Session
+from ipu_core._native import Error as Error, FeedQueue as FeedQueue, Session as Session, Unit as Unit
 from ipu_core import _native
 from ipu_core.onnx_records import read_onnx as read_onnx
 
@@ -89,7 +89,7 @@ def compile_model(model: Mapping[str, Any], program: Program = Program()) -> Ses
     variables those of its trained initialisers; all inputs of a run have as many elements as it has micro-batches.
 
     Args:
-        model: `{"source": text, "dialect": "onnx" or "popart", "versions": {domain: number}, "graph": graph}`. A
+        model: `{"source": text, "dialect": "onnx", "popart" or "tensorflow", "versions": {domain: number}, "graph": graph}`. A
             graph is `{"inputs": [(name, NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
             "outputs": [names]}`; a node is `{"domain": text, "type": text, "name": text, "operands": [names],
             "results": [names], "attributes": {name: number, text, array, or list of numbers or texts}}`, with ""
@@ -112,6 +112,37 @@ def model_text(model: Mapping[str, Any], program: Program = Program()) -> str:
 def importers(domain: str = "ai.onnx") -> list[tuple[str, int, int]]:
     """Which operators of a domain `compile_model` takes: (type, first version, last version)."""
     return _native.importers(domain)
+
+
+def configure(*, devices: Sequence[Mapping[str, Any]] = ({"ipus": 1},), seed: int | None = None) -> None:
+    """Gives the devices on which units (`Unit`) run, by ordinal. Units that are compiled are compiled anew.
+
+    Args:
+        devices: `{"ipus": IPUs of the lease, "ipu_id": number of a group of IPUs, "ipu_model": bool, "small_model": bool,
+            "wait_for_ipu": bool, "check_floating_point": bool}`; all but the first may be left out.
+        seed: what random numbers of all units depend on; None: another one for each device.
+
+    Raises:
+        Error: a device has no IPU, or a name is unknown.
+    """
+    _native.configure_devices([dict(device) for device in devices])
+    if seed is not None:
+        _native.seed_devices(seed)
+
+
+def reset() -> None:
+    """One device of one IPU again, as when nothing was configured."""
+    _native.configure_devices([])
+
+
+def devices() -> list[dict[str, Any]]:
+    """The devices of units by ordinal, as `configure` takes them."""
+    return _native.devices()
+
+
+def seed_devices(seed: int, device: int = -1) -> None:
+    """What random numbers of the runs to come depend on, of units on that device, or on all of them (-1)."""
+    _native.seed_devices(seed, device)
 
 
 def _complete(program: Program) -> dict[str, Any]:

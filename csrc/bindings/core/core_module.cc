@@ -20,6 +20,7 @@
 #include "bindings/core/records_binding.h"
 #include "bindings/core/replica_groups_binding.h"
 #include "bindings/core/report_binding.h"
+#include "bindings/core/unit_binding.h"
 #include "emulator/streams/array_port.h"
 #include "executable/compile.h"
 #include "executable/memory_verdict.h"
@@ -278,6 +279,7 @@ PYBIND11_MODULE(_native, m) {
   bind_program(m);
   bind_executable_files(m);
   bind_model_program(m);
+  bind_units(m);
   m.def("compile", &compile, py::arg("text"), py::arg("source"), py::arg("replicas"), py::arg("processes"));
   m.def("compile_model", &compile_model, py::arg("model"), py::arg("program"));
   m.def("model_text", [](const py::dict& model, const py::dict& program) {

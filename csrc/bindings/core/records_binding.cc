@@ -11,6 +11,7 @@
 #include "bindings/core/python_values.h"
 #include "frontends/records/program.h"
 #include "ir/builder.h"
+#include "python/settings.h"
 #include "python/without_lock.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -55,6 +56,17 @@ records::NodeRecord node_of(const py::dict& data, int depth) {
       const auto name = read<std::string>(key, "the name of an attribute of " + what, "a string");
       node.attributes.set(name, attribute_of(value, fmt::format("attribute '{}' of {}", name, what)));
     }
+  if (data.contains("settings")) {
+    python::Settings fields(read<py::dict>(data["settings"], "the settings of " + what, "a dictionary"),
+                            "a node");
+    if (const int ipu = fields.get("ipu", -1); ipu >= 0) node.settings.ipu = ipu;
+    fields.refuse_others();
+  }
+  if (data.contains("location")) {
+    const auto [file, line] = read<std::pair<std::string, int>>(data["location"], "the location of " + what,
+                                                                "a file name and a line");
+    node.location = std::make_shared<ir::LocationData>(ir::LocationData{file, line, node.name});
+  }
   if (data.contains("subgraphs"))
     for (const auto& [key, value] :
          read<py::dict>(data["subgraphs"], "the subgraphs of " + what, "a dictionary"))
@@ -135,6 +147,11 @@ records::GraphRecord graph_of(const py::dict& data, int depth) {
     graph.nodes.push_back(node_of(read<py::dict>(node, "a node", "a dictionary"), depth));
   graph.outputs =
       read<std::vector<std::string>>(item(data, "outputs", "the graph"), "the outputs", "a list of names");
+  if (data.contains("output_types"))
+    for (const py::handle& type :
+         read<py::list>(data["output_types"], "'output_types'", "a list of NumPy types"))
+      graph.output_types.push_back(
+          dtype_of(py::dtype::from_args(py::reinterpret_borrow<py::object>(type)), "an output"));
   return graph;
 }
 
@@ -145,7 +162,8 @@ records::ModelRecord model_record_of(const py::dict& data) {
   if (data.contains("source")) model.source = read<std::string>(data["source"], "'source'", "a string");
   if (data.contains("dialect")) {
     model.dialect = read<std::string>(data["dialect"], "'dialect'", "a string");
-    if (model.dialect != "onnx" && model.dialect != "popart") wrong_data("'dialect'", "'onnx' or 'popart'");
+    if (model.dialect != "onnx" && model.dialect != "popart" && model.dialect != "tensorflow")
+      wrong_data("'dialect'", "'onnx', 'popart' or 'tensorflow'");
   }
   if (data.contains("versions"))
     model.versions =

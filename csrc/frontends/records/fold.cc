@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ir/builder.h"
+#include "ops/definition/effects.h"
 #include "ops/definition/op_def.h"
 #include "ops/folding/exact_tensor.h"
 #include "ops/folding/fold_node.h"
@@ -177,7 +178,7 @@ std::unordered_map<const ir::Value*, ir::Type> erase_unused(ir::Graph& graph, co
   std::vector<ir::Op*> ops;
   for (const auto& op : graph.ops()) ops.push_back(op.get());
   for (auto at = ops.rbegin(); at != ops.rend(); ++at) {
-    bool is_unused = (*at)->result_count() > 0 && !ops::has_trait(**at, ops::kSideEffects);
+    bool is_unused = (*at)->result_count() > 0 && !ops::has_side_effects(**at);
     for (int i = 0; i < (*at)->result_count(); ++i)
       is_unused = is_unused && (*at)->result(i)->is_unused() && (*at)->result(i) != kept;
     if (!is_unused) continue;

@@ -34,6 +34,7 @@ class ModelImporter {
     state_.graph = graph_;
     state_.forward = &imported.forward;
     state_.is_popart = model.dialect == "popart";
+    state_.is_ordered = model.dialect == "tensorflow";
     state_.gradients = model.gradients;
     state_.import_body = [this](const GraphRecord& record, const std::vector<ir::Type>& inputs) {
       return import_body(record, inputs);
@@ -47,7 +48,9 @@ class ModelImporter {
     loss_ = loss;
     for (const GraphRecord::Input& input : model_.graph.inputs) {
       values_.add_input(input);
-      streams_.insert(input.name);
+      std::string& stream = imported_.forward.inputs.back().name;
+      if (state_.is_ordered) stream = fmt::format("in:{}", imported_.forward.inputs.size() - 1);
+      streams_.insert(stream);
     }
     for (const GraphRecord::Initialiser& initialiser : model_.graph.initialisers)
       values_.add_initialiser(initialiser, written_.contains(initialiser.name));
@@ -59,6 +62,7 @@ class ModelImporter {
     builder_.location = nullptr;
     builder_.origin = nullptr;
     for (const std::string& name : model_.graph.outputs) add_output(name);
+    if (state_.is_ordered) values_.write_assigned();
     values_.append_state_outputs();
     const Known* found = loss.empty() ? nullptr : values_.find(loss);
     if (found != nullptr && found->value != nullptr && found->value->producer() != nullptr)
@@ -133,6 +137,9 @@ class ModelImporter {
       if (error.code() != ErrorCode::kUnsupportedOps) {
         if (error.text().find(where) == std::string::npos)
           error.add(fmt::format("\n  from: {} in {}", where, quotation(model_.source)));
+        if (const std::string line = ir::user_line(node.location);
+            !line.empty() && error.text().find(line) == std::string::npos)
+          error.add(fmt::format("\n  at:   {}", line)).at(line);
         throw;
       }
       const std::string prefix = "unsupported operation: " + where + ": ";
@@ -280,13 +287,28 @@ class ModelImporter {
     if (known == nullptr)
       throw Error(ErrorCode::kTypeMismatch, fmt::format("unknown output: nothing in {} is called '{}'.",
                                                         quotation(model_.source), quotation(name)));
-    const std::string stream = model_.graph.output_prefix + name;
+    const size_t number = imported_.forward.outputs.size();
+    const std::string stream =
+        state_.is_ordered ? fmt::format("out:{}", number) : model_.graph.output_prefix + name;
     check_stream(stream);
     ir::Value* value = values_.value(builder_, name, *known);
     graph_->append_output(value);
     ForwardGraph::Output& output = imported_.forward.outputs.emplace_back();
     output.name = stream;
-    output.host_dtype = value->type().dtype;
+    output.host_dtype = host_type(number, value->type().dtype);
+  }
+
+  DType host_type(size_t output, DType device) const {
+    const std::vector<DType>& types = model_.graph.output_types;
+    if (types.empty()) return device;
+    if (output >= types.size() || device_dtype(types[output]) != device)
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("type mismatch: output {} of {} is {} and the records give {} output types{}.",
+                              output, quotation(model_.source), to_string(device), types.size(),
+                              output < types.size()
+                                  ? fmt::format(", of which this one is {}", to_string(types[output]))
+                                  : ""));
+    return types[output];
   }
 
   void name_values(const std::unordered_map<const ir::Value*, ir::Type>& gone) {

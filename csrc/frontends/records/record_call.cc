@@ -154,9 +154,23 @@ void RecordCall::set_constant(int i, ConstantPtr value) {
 void RecordCall::assign(int operand, ir::Value* value) {
   if (!known_operand(operand).is_initialiser)
     unsupported(fmt::format("operand {} is written and must be an initialiser", operand));
+  if (state_.is_ordered) {
+    Known& known = known_operand(operand);
+    const ir::Type& type = known.value->type();
+    if (value->type() != type)
+      throw Error(ErrorCode::kTypeMismatch,
+                  fmt::format("type mismatch: {} assigns {} to variable '{}', which is {}.", described(),
+                              to_string(value->type()), quotation(operand_name(operand)), to_string(type)));
+    known.value = value;
+    return;
+  }
   if (state_.in_body)
     unsupported(fmt::format("operand {} is written, which cannot be inside a graph of a node", operand));
   values_.write(node_.operands[static_cast<size_t>(operand)], value);
+}
+
+void RecordCall::assign_captured(const ops::ImportedBody& body, int i, ir::Value* value) {
+  values_.find(body.names[static_cast<size_t>(i)])->value = value;
 }
 
 void RecordCall::write(int operand, ir::Value* value) {
@@ -180,7 +194,10 @@ ops::ImportedBody RecordCall::body(std::string_view name, const std::vector<ir::
                 fmt::format("wrong number of inputs: graph '{}' of {} declares {} and is given {}.", name,
                             described(), at->second.inputs.size(), inputs.size()));
   ops::ImportedBody body = state_.import_body(at->second, inputs);
-  if (body.seed >= 0) body.captured.push_back(seed());
+  if (body.seed >= 0) {
+    body.captured.push_back(seed());
+    body.names.emplace_back();
+  }
   return body;
 }
 

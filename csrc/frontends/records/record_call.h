@@ -15,6 +15,7 @@ namespace ipu::frontends::records {
 // the program is for.
 struct ModelState {
   bool is_training = false, is_popart = false;
+  bool is_ordered = false;             // nodes read of initialisers what nodes before them assigned
   std::vector<std::string> gradients;  // names of values whose gradients the host is to see
   ir::Graph* graph = nullptr;
   ForwardGraph* forward = nullptr;
@@ -63,6 +64,7 @@ class RecordCall final : public ops::NodeImportCall {
   void set_constant(int i, ConstantPtr value) override;
   void write(int operand, ir::Value* value) override;
   void assign(int operand, ir::Value* value) override;
+  void assign_captured(const ops::ImportedBody& body, int i, ir::Value* value) override;
   int body_inputs(std::string_view name) override;
   ops::ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) override;
   ir::Value* seed() override;

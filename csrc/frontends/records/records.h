@@ -50,12 +50,15 @@ struct GraphRecord {
   std::vector<Initialiser> initialisers;
   std::vector<NodeRecord> nodes;  // each after those whose results it reads
   std::vector<std::string> outputs;
-  std::string output_prefix;  // the stream of an output goes by this and its name
+  std::vector<DType> output_types;  // as the host takes them; empty: as the device has them
+  std::string output_prefix;        // the stream of an output goes by this and its name
 };
 
 struct ModelRecord {
-  std::string source = "<model>";       // what messages call it: a file name
-  std::string dialect = "onnx";         // "popart": operators follow PopART's rules where these differ
+  std::string source = "<model>";  // what messages call it: a file name
+  // "popart": operators follow PopART's rules where these differ. "tensorflow": nodes run in the order they stand in, and
+  // read of initialisers what nodes before them assigned; streams are numbered, "in:0", "out:0".
+  std::string dialect = "onnx";
   std::map<std::string, int> versions;  // of the domains
   std::vector<std::string> gradients;   // values of the main graph whose gradients the host is to see
   GraphRecord graph;

@@ -51,6 +51,7 @@ void open_body(const GraphRecord& record, const std::vector<ir::Type>& inputs, c
       ir::Value* value = outside.value(around, name, *found);
       known.value = body.graph->add_input(value->type(), name);
       body.captured.push_back(value);
+      body.names.push_back(name);
     }
     values.add(name, known);
   }
@@ -70,6 +71,12 @@ void close_body(const GraphRecord& record, ValueTable& values, ir::Builder& buil
                               quotation(name), quotation(record.name)));
     builder.graph()->append_output(values.value(builder, name, *known));
     body.constants.push_back(known->constant);
+  }
+  for (size_t i = 0; i < body.names.size(); ++i) {
+    ir::Value* value = values.find(body.names[i])->value;
+    if (value == builder.graph()->inputs()[record.inputs.size() + i]) continue;
+    builder.graph()->append_output(value);
+    body.written.push_back(static_cast<int>(i));
   }
 }
 

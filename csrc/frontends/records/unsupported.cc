@@ -21,8 +21,9 @@ std::string described(const NodeRecord& node, int version) {
 }
 
 void UnsupportedNodes::add(const NodeRecord& node, int version, const std::string& why) {
+  const std::string line = ir::user_line(node.location);
   entries_[{std::string(ops::canonical_domain(node.domain)), node.type, version, why}].push_back(
-      node_name(node));
+      node_name(node) + (line.empty() ? "" : " at " + line));
 }
 
 void UnsupportedNodes::raise(const std::string& source) const {

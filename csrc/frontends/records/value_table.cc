@@ -133,6 +133,14 @@ void ValueTable::write(const std::string& name, ir::Value* value) {
   written_.emplace_back(name, value);
 }
 
+void ValueTable::write_assigned() {
+  for (size_t i = 0; i < forward_->inputs.size(); ++i) {
+    if (forward_->inputs[i].kind != ForwardGraph::Input::Kind::kVariable) continue;
+    const std::string& name = forward_->inputs[i].name;
+    if (ir::Value* value = find(name)->value; value != graph_->inputs()[i]) write(name, value);
+  }
+}
+
 void ValueTable::append_state_outputs() {
   for (const auto& [name, value] : written_) {
     graph_->append_output(value);

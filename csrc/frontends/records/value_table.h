@@ -37,6 +37,7 @@ class ValueTable {
   void add_initialiser(const GraphRecord::Initialiser& initialiser, bool is_written);
   // The new value of an initialiser after a pass. All variables' writes are outputs of the graph at the end.
   void write(const std::string& name, ir::Value* value);
+  void write_assigned();  // variables that are no longer what they were at the beginning
   void append_state_outputs();
   const std::unordered_map<std::string, Known>& all() const { return known_; }
   // Initialisers that were written though they are constants here.

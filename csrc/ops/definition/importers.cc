@@ -144,6 +144,10 @@ void register_onnx_importer(std::string type, VersionRange versions, NodeImporte
   register_importer({kOnnx, std::move(type), versions, std::move(importer)});
 }
 
+void register_tensorflow_importer(std::string type, NodeImporter importer, std::string domain) {
+  register_importer({std::move(domain), std::move(type), {}, std::move(importer)});
+}
+
 const Importer* find_importer(std::string_view domain, std::string_view type, int version) {
   const auto at = registry().find({std::string(canonical_domain(domain)), std::string(type)});
   if (at == registry().end()) return nullptr;

@@ -40,6 +40,8 @@ struct Importer {
 inline constexpr const char* kAten = "aten";
 inline constexpr const char* kOnnx = "ai.onnx";
 inline constexpr const char* kGraphcore = "ai.graphcore";
+inline constexpr const char* kTensorflow = "tf";  // op types of TensorFlow
+inline constexpr const char* kIpu = "ipu";        // op types that our TensorFlow package adds
 
 std::string_view canonical_domain(std::string_view domain);  // "" is what ONNX calls "ai.onnx" in files
 
@@ -47,6 +49,7 @@ std::string_view canonical_domain(std::string_view domain);  // "" is what ONNX 
 void register_importer(Importer importer);
 void register_aten_importer(std::string overload, AtenImporter importer);
 void register_onnx_importer(std::string type, VersionRange versions, NodeImporter importer);
+void register_tensorflow_importer(std::string type, NodeImporter importer, std::string domain = kTensorflow);
 
 const Importer* find_importer(std::string_view domain, std::string_view type, int version);  // nullptr: none
 const AtenImporter* find_aten_importer(std::string_view overload);                           // nullptr: none

@@ -17,8 +17,11 @@ namespace ipu::ops {
 // then one for each of `captured`.
 struct ImportedBody {
   ir::Graph* graph = nullptr;
-  std::vector<ir::Value*> captured;    // what it reads of the graphs around it
-  int seed = -1;                       // which of `captured` random numbers come from; -1: it draws none
+  std::vector<ir::Value*> captured;  // what it reads of the graphs around it
+  std::vector<std::string> names;    // of `captured`; "": of the seed
+  std::vector<int>
+      written;    // those of `captured` that the body assigns; their new values are its last outputs
+  int seed = -1;  // which of `captured` random numbers come from; -1: it draws none
   std::vector<ConstantPtr> constants;  // by output: what the model says it is; nullptr: known when it runs
 };
 
@@ -56,7 +59,7 @@ class NodeImportCall : public ImportCall {
   // The new value of the state that operand i is, in a program that trains; Error(kUnsupportedOps) when it is
   // no initialiser.
   virtual void write(int operand, ir::Value* value) = 0;
-  // The same in any program.
+  // The same in any program. Where nodes run in the order they stand in, the next ones read this value.
   virtual void assign(int operand, ir::Value* value) = 0;
 
   virtual int body_inputs(
@@ -64,6 +67,8 @@ class NodeImportCall : public ImportCall {
   // The graph of that name. Error(kTypeMismatch) when the node has none, when it declares another number of
   // inputs than `inputs` gives types for, or reads what is not there. Each call imports it once more.
   virtual ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) = 0;
+  // The new value of what a body assigned: `captured[i]`, which is in `body.written`.
+  virtual void assign_captured(const ImportedBody& body, int i, ir::Value* value) = 0;
 
   // Shared helpers of importers.
   using ImportCall::integer;
