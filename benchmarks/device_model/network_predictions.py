@@ -13,26 +13,33 @@ LABELS = measurements.LABELS | {"sdk"}  # of a row, which its program does not d
 _forms = {}
 
 
+@functools.cache
+def parsed(text):
+    """Equal programs of several rows are one form."""
+    return _native.MachineForm(text)
+
+
 def form_of(row, run):
-    """The machine form of a row and its steps. Rows that differ in metric, machine and labels are one program, compiled once."""
+    """The machine form of a row and its steps. Rows that differ in metric, machine and labels are one program, compiled and read once."""
     given = sorted((name, value) for name, value in row.parameters.items() if name not in LABELS)
     key = repr((row.workload, row.source, row.ipus, row.dtype, given))
     if key not in _forms:
-        _forms[key] = compilation.machine_form(run)
+        text, steps = compilation.machine_form(run)
+        _forms[key] = parsed(text), steps
     return _forms[key]
 
 
 @functools.cache
-def priced(text, machine, replicas):
-    """Equal programs of several rows are priced once on a machine."""
-    time = _native.program_time(text, machine, replicas=replicas)
+def priced(form, machine, replicas):
+    """Each form is priced once on a machine."""
+    time = form.time(machine, replicas=replicas)
     return {name: time[name] for name in ("seconds", "cycles", "ipus")}
 
 
 def step_time(row, run, machine):
     """Of a step, as the binding says it."""
-    text, steps = form_of(row, run)
-    time = priced(text, machine, run.replicas)
+    form, steps = form_of(row, run)
+    time = priced(form, machine, run.replicas)
     return {**time, "seconds": time["seconds"] / steps}
 
 

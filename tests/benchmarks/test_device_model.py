@@ -154,6 +154,20 @@ def test_a_source_can_be_left_out_of_the_fit(monkeypatch, rows):
     assert "no row" in device_model.leave_out(few, "nowhere")[0]
 
 
+def test_a_fit_goes_on_while_it_gets_better_and_prices_nothing_twice(monkeypatch, rows):
+    tried = []
+    price = constants.with_values
+
+    def with_values(rows, values):
+        tried.append(tuple(values.values()))
+        return price(rows, values)
+
+    monkeypatch.setattr(constants, "with_values", with_values)
+    loops = [row for row in rows if row.kind == "vertex-loop"]
+    assert constants.fit(loops)["loop_instructions"] == 1.2 * constants.by_name("loop_instructions").value
+    assert len(tried) == len(set(tried)) <= 60
+
+
 def test_numbers_without_a_source_are_few():
     found = constants.fitted()
     fitted = {constant.name for constant in found if not constant.is_chosen}

@@ -39,7 +39,7 @@ def predicted(id):
 
 
 def step_seconds(id):
-    return _native.program_time(SMALL, ROWS[id].machine, replicas=runs.find(ROWS[id]).replicas)["seconds"]
+    return _native.MachineForm(SMALL).time(ROWS[id].machine, replicas=runs.find(ROWS[id]).replicas)["seconds"]
 
 
 def test_rows_of_one_program_under_several_labels_are_compiled_once(compiled):
@@ -52,17 +52,23 @@ def test_rows_of_two_networks_are_two_programs(compiled):
     assert len(compiled) == 2
 
 
-def test_equal_programs_are_priced_once(compiled, monkeypatch):
-    priced = []
+def test_equal_programs_are_read_and_priced_once(compiled, monkeypatch):
+    read, priced = [], []
 
-    def program_time(text, machine, replicas):
-        priced.append(machine)
-        return _native.program_time(text, machine, replicas=replicas)
+    class Form:
+        def __init__(self, text):
+            read.append(text)
+            self.form = _native.MachineForm(text)
 
-    monkeypatch.setattr(network_predictions, "_native", types.SimpleNamespace(program_time=program_time))
-    network_predictions.priced.cache_clear()
+        def time(self, machine, replicas):
+            priced.append(machine)
+            return self.form.time(machine, replicas=replicas)
+
+    monkeypatch.setattr(network_predictions, "_native", types.SimpleNamespace(MachineForm=Form))
+    network_predictions.parsed.cache_clear()
     predicted("model-infer-0003"), predicted("model-infer-0001"), predicted("model-infer-0004")
-    assert len(compiled) == 2 and priced == ["c600"]
+    assert len(compiled) == 2 and read == [SMALL] and priced == ["c600"]
+    network_predictions.parsed.cache_clear()
 
 
 def test_latency_of_a_server_is_that_of_the_batches_of_its_clients(compiled):
@@ -82,5 +88,5 @@ def test_time_to_accuracy_is_not_expressed_and_not_compiled(compiled):
 def test_a_network_compiled_twice_takes_the_same_time_to_the_byte():
     run = runs.find(ROWS["model-infer-0009"])
     texts = [compilation.machine_form(run)[0] for _ in range(2)]
-    times = [json.dumps(_native.program_time(text, "c600")) for text in texts]
+    times = [json.dumps(_native.MachineForm(text).time("c600")) for text in texts]
     assert texts[0] == texts[1] and times[0] == times[1]

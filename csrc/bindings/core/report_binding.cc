@@ -32,15 +32,20 @@ py::list list_of(const std::vector<report::TimeOf>& times) {
   return list;
 }
 
-py::dict program_time(const std::string& text, const std::string& machine, const std::string& entry,
+// Read once, priced on any machine.
+std::unique_ptr<ir::Module> machine_form(const std::string& text) {
+  std::unique_ptr<ir::Module> module = ir::parse(text, "machine form", {.hashed_constants = true});
+  ops::verify(*module, ir::Form::kRead);
+  return module;
+}
+
+py::dict program_time(const ir::Module& module, const std::string& machine, const std::string& entry,
                       int64_t replicas) {
   report::ProgramTime time;
   {
     const target::Machine& known = known_machine(machine);
     py::gil_scoped_release release;
-    const std::unique_ptr<ir::Module> module = ir::parse(text, "machine form", {.hashed_constants = true});
-    ops::verify(*module, ir::Form::kRead);
-    time = report::program_time(*module, entry, known, replicas);
+    time = report::program_time(module, entry, known, replicas);
   }
   py::list ipus;
   for (const report::IpuTime& ipu : time.ipus) {
@@ -58,10 +63,10 @@ py::dict program_time(const std::string& text, const std::string& machine, const
 }  // namespace
 
 void bind_reports(py::module_& m) {
-  m.def(
-      "program_time", &program_time, "text"_a, "machine"_a, "entry"_a = "main", "replicas"_a = 1,
-      "Cycles and seconds of a run of a machine form, given as text: by IPU, kind of operation, line of the user and "
-      "module.");
+  py::class_<ir::Module>(m, "MachineForm")
+      .def(py::init(&machine_form), "text"_a, py::call_guard<py::gil_scoped_release>())
+      .def("time", &program_time, "machine"_a, "entry"_a = "main", "replicas"_a = 1,
+           "Cycles and seconds of a run: by IPU, kind of operation, line of the user and module.");
   m.def(
       "report_file",
       [](const std::string& path, const std::string& machine, int64_t replicas) {
