@@ -1,18 +1,27 @@
 """Records of units written by hand, in the form in which the TensorFlow package writes them."""
 
+import itertools
+
 import numpy
 
 
 class Records:
-    """Collects the nodes of a graph; each call gives the name of the first result."""
+    """Collects the nodes of a graph, or of one inside a node; a node gives the names of its results."""
 
     def __init__(self, inputs=(), variables=None):
         self.inputs = list(inputs)
         self.variables = dict(variables or {})
         self.nodes = []
+        self.numbers = itertools.count()
+
+    def inside(self, *inputs):
+        """The graph of a node of this one, which may read names of it."""
+        graph = Records(inputs)
+        graph.numbers = self.numbers
+        return graph
 
     def node(self, kind, *operands, results=1, domain="tf", subgraphs=None, location=None, settings=None, **attributes):
-        name = f"{kind}_{id(self) % 9973}_{len(self.nodes)}"
+        name = f"{kind}_{next(self.numbers)}"
         given = [f"{name}:{i}" for i in range(results)]
         record = {
             "domain": domain,

@@ -11,7 +11,6 @@
 #include "bindings/core/python_values.h"
 #include "frontends/records/program.h"
 #include "ir/builder.h"
-#include "python/settings.h"
 #include "python/without_lock.h"
 #include "support/error.h"
 #include "support/interruption.h"
@@ -56,12 +55,17 @@ records::NodeRecord node_of(const py::dict& data, int depth) {
       const auto name = read<std::string>(key, "the name of an attribute of " + what, "a string");
       node.attributes.set(name, attribute_of(value, fmt::format("attribute '{}' of {}", name, what)));
     }
-  if (data.contains("settings")) {
-    python::Settings fields(read<py::dict>(data["settings"], "the settings of " + what, "a dictionary"),
-                            "a node");
-    if (const int ipu = fields.get("ipu", -1); ipu >= 0) node.settings.ipu = ipu;
-    fields.refuse_others();
-  }
+  if (data.contains("settings"))
+    for (const auto& [key, value] :
+         read<py::dict>(data["settings"], "the settings of " + what, "a dictionary")) {
+      const auto name = read<std::string>(key, "the name of a setting of " + what, "a string");
+      const std::string setting = fmt::format("setting '{}' of {}", name, what);
+      if (name == "ipu") {
+        node.settings.ipu = read<int>(value, setting, "a number");
+      } else {
+        node.settings.outline.set(name, attribute_of(value, setting));
+      }
+    }
   if (data.contains("location")) {
     const auto [file, line] = read<std::pair<std::string, int>>(data["location"], "the location of " + what,
                                                                 "a file name and a line");

@@ -5,30 +5,13 @@
 #include <algorithm>
 
 #include "ir/structure.h"
+#include "ops/control/body_calls.h"
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
 namespace {
-
-using GraphValues = std::vector<ir::Value*>;
-
-ir::Builder inside(NodeImportCall& call, ir::Graph* graph) {
-  ir::Builder builder(graph);
-  builder.settings = call.builder().settings;
-  builder.location = call.builder().location;
-  builder.origin = call.builder().origin;
-  return builder;
-}
-
-[[noreturn]] void wrong_graph(const std::string& what) { throw Error(ErrorCode::kTypeMismatch, what + "."); }
-
-void check_result_count(NodeImportCall& call, size_t given) {
-  if (static_cast<size_t>(call.result_count()) != given)
-    wrong_graph(fmt::format("wrong number of outputs: {} has {}, and its graph gives {}", call.described(),
-                            call.result_count(), given));
-}
 
 // --- If
 
@@ -48,8 +31,7 @@ ir::Value* condition_of(NodeImportCall& call) {
 void import_branch(NodeImportCall& call, bool condition) {
   call.ignore(condition ? "else_branch" : "then_branch");
   const ImportedBody branch = call.body(condition ? "then_branch" : "else_branch", {});
-  check_result_count(call, branch.graph->outputs().size());
-  const GraphValues results = call.builder().call(branch.graph, branch.captured);
+  const GraphValues results = run_once(call, branch, {});
   for (int i = 0; i < call.result_count(); ++i) {
     call.set_result(i, results[static_cast<size_t>(i)]);
     if (const ConstantPtr& constant = branch.constants[static_cast<size_t>(i)])
@@ -73,22 +55,7 @@ void import_if(NodeImportCall& call) {
           fmt::format("branches of different types: output {} of {} is {} in then_branch and {} in "
                       "else_branch",
                       i, call.described(), to_string(then[i]->type()), to_string(otherwise[i]->type())));
-  check_result_count(call, then.size());
-  // Both take what either reads.
-  GraphValues operands = branches[0].captured;
-  for (ir::Value* value : branches[1].captured)
-    if (std::find(operands.begin(), operands.end(), value) == operands.end()) operands.push_back(value);
-  ir::Graph* graphs[2];
-  for (int b = 0; b < 2; ++b) {
-    ir::Graph* graph = graphs[b] = call.builder().module()->add_graph(branches[b].graph->name() + ".branch");
-    GraphValues inputs, handed;
-    for (const ir::Value* value : operands) inputs.push_back(graph->add_input(value->type(), value->name()));
-    for (ir::Value* value : branches[b].captured)
-      handed.push_back(
-          inputs[static_cast<size_t>(std::find(operands.begin(), operands.end(), value) - operands.begin())]);
-    for (ir::Value* value : inside(call, graph).call(branches[b].graph, handed)) graph->append_output(value);
-  }
-  const GraphValues results = call.builder().branch(condition, graphs[0], graphs[1], operands);
+  const GraphValues results = branch(call, condition, branches[0], branches[1]);
   for (size_t i = 0; i < results.size(); ++i) call.set_result(static_cast<int>(i), results[i]);
 }
 
@@ -111,8 +78,7 @@ void import_call(NodeImportCall& call) {
   }
   const ImportedBody callee = call.body("callee", types);
   check_call_count(call, "outputs", call.result_count(), static_cast<int>(callee.graph->outputs().size()));
-  arguments.insert(arguments.end(), callee.captured.begin(), callee.captured.end());
-  const GraphValues results = call.builder().call(callee.graph, arguments);
+  const GraphValues results = run_once(call, callee, arguments);
   for (size_t i = 0; i < results.size(); ++i) call.set_result(static_cast<int>(i), results[i]);
 }
 
