@@ -184,3 +184,105 @@ def test_names_that_nobody_gives():
     r.node("Repeat", "x", domain="ipu", subgraphs={"body": body.returns("lost")}, n=2)
     with pytest.raises(ipu_core.Error, match="reads 'lost'"):
         ipu_core.Unit(r.returns().unit()).text()
+
+
+def fed(r, queue="in_feed", shape=(2,)):
+    return r.node("InfeedDequeue", domain="ipu", queue=queue, dtypes=["float32"], shapes=[list(shape)])
+
+
+def enqueue(r, *values, mode="all"):
+    r.node("OutfeedEnqueue", *values, results=0, domain="ipu", queue="out_feed", mode=mode)
+
+
+@pytest.mark.parametrize("n", [3, None])
+def test_loop_takes_and_gives_elements(n):
+    r = Records([] if n else [("n", i32, [])], {"w": (f32, [2])})
+    body = r.inside()
+    x = fed(body)
+    body.node("AssignAddVariableOp", "w", x, results=0)
+    enqueue(body, body.read("w"))
+    attributes = {"n": n} if n else {}
+    r.node("Repeat", *([] if n else ["n"]), results=0, domain="ipu", subgraphs={"body": body.returns()}, **attributes)
+    unit = ipu_core.Unit(r.returns().unit())
+    assert list(unit.streams()) == ([] if n else ["in:0"]) + ["in_feed:0", "out_feed:0"]
+    infeed = ipu_core.FeedQueue("in_feed", [(f32, [2])])
+    outfeed = ipu_core.FeedQueue("out_feed", [(f32, [2])])
+    for i in range(6):
+        infeed.push([f32([i, 10 * i])])
+    w, sums = numpy.zeros([2], f32), numpy.zeros([2], f32)
+    for i in range(6):  # the second run goes on where the first stopped
+        if i % 3 == 0:
+            _, written = unit.run([] if n else [numpy.array(3, i32)], {"w": w})
+            w = written["w"]
+        sums += f32([i, 10 * i])
+        numpy.testing.assert_array_equal(outfeed.pop()[0], sums)
+    numpy.testing.assert_array_equal(w, sums)
+    infeed.close()
+    outfeed.close()
+    assert outfeed.pop() is None
+
+
+def test_feed_outside_of_loops_and_in_a_branch():
+    r = Records([("p", bool, [])])
+    then, otherwise = r.inside(), r.inside()
+    enqueue(then, fed(then), then.const([1, 2], f32))
+    r.node("If", "p", results=0, subgraphs={"then": then.returns(), "else": otherwise.returns()})
+    unit = ipu_core.Unit(r.returns(fed(r)).unit())
+    infeed = ipu_core.FeedQueue("in_feed", [(f32, [2])])
+    outfeed = ipu_core.FeedQueue("out_feed", [(f32, [2]), (f32, [2])])
+    for i in range(3):
+        infeed.push([f32([i, i])])
+    assert unit.run([numpy.array(False)])[0][0].tolist() == [0, 0]
+    assert unit.run([numpy.array(True)])[0][0].tolist() == [2, 2]
+    assert [array.tolist() for array in outfeed.pop()] == [[1, 1], [1, 2]]
+    infeed.close()
+    outfeed.close()
+
+
+def test_end_of_data_writes_nothing():
+    r = Records([], {"w": (f32, [2])})
+    body = r.inside()
+    body.node("AssignAddVariableOp", "w", fed(body), results=0)
+    r.node("Repeat", results=0, domain="ipu", subgraphs={"body": body.returns()}, n=3)
+    unit = ipu_core.Unit(r.returns().unit())
+    infeed = ipu_core.FeedQueue("in_feed", [(f32, [2])])
+    for _ in range(4):
+        infeed.push([f32([1, 1])])
+    w = numpy.zeros([2], f32)
+    _, written = unit.run([], {"w": w})
+    infeed.end()
+    with pytest.raises(ipu_core.Error, match="in_feed:0"):  # one element is left, of three
+        unit.run([], written)
+    infeed.close()
+    with pytest.raises(ipu_core.Error, match="uses the queue 'in_feed', which nobody has initialised"):
+        unit.run([], written)
+    assert written["w"].tolist() == [3, 3]
+    again = ipu_core.FeedQueue("in_feed", [(f32, [2])])
+    for _ in range(3):
+        again.push([f32([1, 1])])
+    assert unit.run([], written)[1]["w"].tolist() == [6, 6]
+    again.close()
+
+
+def test_queue_that_is_used_in_two_ways():
+    r = Records([("x", f32, [3])])
+    a, b = fed(r, "queue", [2]), fed(r, "queue", [3])
+    with pytest.raises(ipu_core.Error, match="array 0 of an element of queue 'queue'"):
+        ipu_core.Unit(r.returns(a, b).unit()).text()
+
+
+def test_assertion_ends_a_run_with_its_message():
+    r = Records([("x", f32, [2])], {"w": (f32, [2])})
+    body = r.inside()
+    body.node("AssignAddVariableOp", "w", "x", results=0)
+    small = body.node("Less", body.read("w"), body.const(10, f32))
+    body.node("Assert", small, body.read("w"), "x", results=0, message="w={} after x={}", summarize=1)
+    r.node("Repeat", results=0, domain="ipu", subgraphs={"body": body.returns()}, n=3)
+    unit = ipu_core.Unit(r.returns().unit())
+    w = f32([0, 0])
+    _, written = unit.run([f32([1, 3])], {"w": w})
+    assert written["w"].tolist() == [3, 9]
+    with pytest.raises(ipu_core.Error, match=r"assertion failed .*: w=\[4\.\.\.\] after x=\[1\.\.\.\]") as raised:
+        unit.run([f32([1, 3])], written)
+    assert raised.value.reason == "assertion"
+    assert unit.run([f32([0, 0])], written)[1]["w"].tolist() == [3, 9]

@@ -29,10 +29,17 @@ namespace {
 
 // A list is one of integers unless it holds something else.
 Attribute list_of(const py::sequence& list, const std::string& what) {
-  bool has_text = false, has_real = false;
+  bool has_text = false, has_real = false, has_list = false;
   for (const py::handle& element : list) {
     has_text = has_text || py::isinstance<py::str>(element);
     has_real = has_real || py::isinstance<py::float_>(element);
+    has_list = has_list || py::isinstance<py::list>(element) || py::isinstance<py::tuple>(element);
+  }
+  if (has_list) {
+    std::vector<std::string> shapes;
+    for (const Shape& shape : read<std::vector<Shape>>(list, what, "shapes, all of them"))
+      shapes.push_back(to_string(shape));
+    return shapes;
   }
   if (has_text) return read<std::vector<std::string>>(list, what, "strings, all of them");
   if (has_real) return read<std::vector<double>>(list, what, "numbers, all of them");

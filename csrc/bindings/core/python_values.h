@@ -24,7 +24,8 @@ T read(const pybind11::handle& value, const std::string& what, const char* wante
 }
 
 ConstantPtr constant_of(const pybind11::handle& value, const std::string& what);
-// Converts a boolean, number, string, array, or list of numbers or strings. An empty list becomes a list of integers.
+// Converts a boolean, number, string, array, or list of numbers, strings or shapes, which become strings as "[2,3]". An empty
+// list becomes a list of integers.
 Attribute attribute_of(const pybind11::handle& value, const std::string& what);
 // None where Python has nothing like it.
 pybind11::object to_python(const Attribute& attribute);

@@ -231,9 +231,13 @@ class __attribute__((visibility("hidden"))) FeedQueue {
     return arrays;
   }
 
+  void end() {
+    for (const auto& queue : queues_) queue->close();
+  }
+
   void close() {
     runtime::bind_feed(name_, {});
-    for (const auto& queue : queues_) queue->close();
+    end();
   }
 
  private:
@@ -300,7 +304,8 @@ void bind_units(py::module_& m) {
       .def("push", &FeedQueue::push, py::arg("arrays"), "One element more; waits for room.")
       .def("pop", &FeedQueue::pop,
            "The next element, for which it waits; None: the queue is closed and empty.")
-      .def("close", &FeedQueue::close, "No elements any more; units do not find the queue.");
+      .def("end", &FeedQueue::end, "No elements any more: a run that wants another one ends with an error.")
+      .def("close", &FeedQueue::close, "The same, and units do not find the queue any more.");
   m.def("configure_devices", &configure, py::arg("devices"));
   m.def("devices", &devices, "The devices of units as configure() takes them, by ordinal.");
   m.def(
