@@ -37,6 +37,7 @@ PYTHON_TABLES = [pathlib.Path("popart") / "_impl" / "core_errors.py", pathlib.Pa
 FOREIGN = {
     "poptorch/_impl/errors.py": "torch raises one class for memory that is not there and for all else",
     "popart/_impl/builder/model_files.py": "the checker of ONNX does not say which node it refuses",
+    "tensorflow_ipu/src/ipu_tensorflow/legacy_keras.py": "TensorFlow raises AttributeError for each name that Keras lacks",
 }
 
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\((.*?)\)\1"|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\]|\\.)\'', re.DOTALL)

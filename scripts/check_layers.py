@@ -53,9 +53,8 @@ def room_of(path, rooms):
 
 def machine_numbers(root):
     sources = [*(root / "csrc").rglob("*.h"), *(root / "csrc").rglob("*.cc")]
-    sources += [
-        file for package in python_imports.PACKAGES for file in (root / package).rglob("*.py*") if file.suffix != ".pyc"
-    ]
+    folders = [root / python_imports.FOLDERS.get(package, "") / package for package in python_imports.PACKAGES]
+    sources += [file for folder in folders for file in folder.rglob("*.py*") if file.suffix != ".pyc"]
     for file in sorted(sources):
         inside = file.relative_to(root)
         for number, line in enumerate(file.read_text().splitlines(), 1):

@@ -62,7 +62,7 @@ def violations(root):
     listed = read_list(root)
     unused = set(listed)
     for file, tree in trees.items():
-        package = file.parts[0].removesuffix(".py")
+        package = next(part for part in file.with_suffix("").parts if part in python_imports.PACKAGES)
         for line, what, name in touched(tree):
             if name not in of_packages or name in names[file]:
                 continue

@@ -3,7 +3,8 @@
 import ast
 import dataclasses
 
-PACKAGES = ("ipu_common", "ipu_core", "popart", "popart_core", "popdist", "poptorch", "popxl")
+PACKAGES = ("ipu_common", "ipu_core", "ipu_tensorflow", "popart", "popart_core", "popdist", "poptorch", "popxl")
+FOLDERS = {"ipu_tensorflow": "tensorflow_ipu/src"}  # of packages that are not at the top
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -21,8 +22,9 @@ def module_files(root):
     """Module name → file, for the packages and modules of PACKAGES."""
     found = {}
     for package in PACKAGES:
-        for file in sorted([*root.glob(f"{package}.py"), *(root / package).rglob("*.py")]):
-            parts = file.relative_to(root).with_suffix("").parts
+        folder = root / FOLDERS.get(package, "")
+        for file in sorted([*folder.glob(f"{package}.py"), *(folder / package).rglob("*.py")]):
+            parts = file.relative_to(folder).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
     return found
 

@@ -13,5 +13,7 @@ if not HAS_TENSORFLOW:
     collect_ignore_glob = ["*"]
 elif "OverlayFinder" not in [getattr(finder, "__name__", "") for finder in sys.meta_path]:
     raise pytest.UsageError("tests/tensorflow needs PYTHONPATH=$PWD:$PWD/tensorflow_ipu/src")
-else:
-    import tensorflow  # noqa: F401  (draws from a global generator, which test modules must not)
+else:  # TensorFlow draws from a global generator when it is imported, which test modules must not
+    from tensorflow.python import ipu  # noqa: F401
+
+    from devices import recorder  # noqa: F401

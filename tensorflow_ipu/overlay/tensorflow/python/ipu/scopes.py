@@ -6,10 +6,8 @@ __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
         "scopes": [
-            "frontend_attribute", "ipu_jit_scope", "ipu_scope", "ipu_shard", "partials_type", "stochastic_rounding",
-        ],
-        "later": [
-            "outside_compilation_scope",
+            "frontend_attribute", "ipu_jit_scope", "ipu_scope", "ipu_shard", "outside_compilation_scope",
+            "partials_type", "stochastic_rounding",
         ],
     },
 )

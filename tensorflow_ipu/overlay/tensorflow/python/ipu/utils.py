@@ -5,9 +5,15 @@ from ipu_tensorflow.forwarding import forwarder
 __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
+        "config_tree": [
+            "AttributeMetadata",
+        ],
+        "enums": [
+            "DeviceConnectionType", "ExecutionProfileType", "MergeRemoteBuffersBehaviour", "SchedulingAlgorithm",
+            "SelectionOrder",
+        ],
         "config": [
-            "IPUConfig", "AttributeMetadata", "DeviceConnectionType", "ExecutionProfileType",
-            "MergeRemoteBuffersBehaviour", "SchedulingAlgorithm", "SelectionOrder",
+            "IPUConfig",
         ],
         "verification": [
             "KeyId", "VerificationOptions",

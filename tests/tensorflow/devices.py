@@ -1,0 +1,29 @@
+"""A core that only notes which devices it is given, for tests of what configurations ask for."""
+
+import types
+
+import pytest
+
+
+class Recorder:
+    """`devices`: what was set last; `calls`: how many times."""
+
+    def __init__(self, ipus):
+        self.ipus, self.devices, self.calls = ipus, None, 0
+
+    def set_devices(self, devices):
+        self.devices, self.calls = devices, self.calls + 1
+
+    def native(self):
+        return types.SimpleNamespace(system_ipus=lambda: self.ipus, configure_devices=self.set_devices)
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    """Of a machine of 16 IPUs; nothing is configured before and after."""
+    from ipu_tensorflow import core, system
+
+    found = Recorder(16)
+    monkeypatch.setattr(core, "native", found.native)
+    monkeypatch.setattr(system, "_active", None)
+    return found
