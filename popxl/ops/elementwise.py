@@ -1,175 +1,17 @@
-"""Elementwise ops of one tensor. Their results have its shape and dtype, unless a function says otherwise; all of
-them raise TypeError for what is no tensor, ValueError for a tensor of another graph, RuntimeError outside of a graph,
-and popart.popart_exception for dtypes they do not take. Names that end in `_` overwrite the tensor."""
+"""Elementwise functions of more than one op, or of more than tensors."""
 
-from typing import Optional
+from typing import Any, Union
 
-from popxl import dtypes
 from popxl._impl.build import create
 from popxl.context import _contexts
-from popxl.ops.utils import cast_if_needed, check_in_graph
+from popxl.ops.functions import clip, identity, isinf, isnan, log, logical_not
+from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor, constant
 
-__all__ = [
-    "abs", "ceil", "clamp", "clip", "cos", "detach", "detach_", "exp", "exp_", "floor", "gelu", "gelu_", "geluerf",
-    "geluerf_", "identity", "increment_mod", "increment_mod_", "isfinite", "isinf", "isnan", "log", "log2",
-    "logical_not", "negate", "relu", "relu_", "rename", "sign", "sin", "sqrt", "swish", "swish_", "tanh",
-]  # fmt: skip
-
-
-def _unary(op_type: str, t: Tensor, stem: str) -> Tensor:
-    check_in_graph(_contexts.here.graph, t=t)
-    return create(op_type, {0: t}, (stem,))[0]
-
-
-def abs(t: Tensor) -> Tensor:
-    """|t|; its gradient is 0 at 0.
-
-    Example:
-        >>> y = ops.abs(popxl.constant([-1.0, 2.0]))  # 1, 2
-    """
-    return _unary("Abs", t, "abs_out")
-
-
-def ceil(t: Tensor) -> Tensor:
-    """The smallest whole numbers not below; the gradient is 0.
-
-    Example:
-        >>> y = ops.ceil(popxl.constant([-1.5, 1.5]))  # -1, 2
-    """
-    return _unary("Ceil", t, "ceil_out")
-
-
-def floor(t: Tensor) -> Tensor:
-    """The largest whole numbers not above; the gradient is 0.
-
-    Example:
-        >>> y = ops.floor(popxl.constant([-1.5, 1.5]))  # -2, 1
-    """
-    return _unary("Floor", t, "floor_out")
-
-
-def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Tensor:
-    """Limits to [min, max]; NaN stays. The gradient is 0 where the result is a limit.
-
-    Example:
-        >>> y = ops.clip(popxl.constant([-3.0, 0.5]), -1, 1)  # -1, 0.5
-    """
-    check_in_graph(_contexts.here.graph, t=t)
-    return create("Clip", {0: t}, ("clip_out",), {"min": float(min), "max": float(max)})[0]
-
+__all__ = ["clamp", "isfinite", "log2", "maximum", "pow", "rename", "scaled_add", "scaled_add_"]
 
 clamp = clip
-
-
-def cos(t: Tensor) -> Tensor:
-    """Cosine of radians.
-
-    Example:
-        >>> y = ops.cos(popxl.constant([0.0]))  # 1
-    """
-    return _unary("Cos", t, "cos_out")
-
-
-def sin(t: Tensor) -> Tensor:
-    """Sine of radians.
-
-    Example:
-        >>> y = ops.sin(popxl.constant([0.0]))  # 0
-    """
-    return _unary("Sin", t, "sin_out")
-
-
-def exp(t: Tensor) -> Tensor:
-    """e to the power of t, of a float tensor.
-
-    Example:
-        >>> y = ops.exp(popxl.constant([0.0]))  # 1
-    """
-    return _unary("Exp", t, "exp_out")
-
-
-def exp_(t: Tensor) -> Tensor:
-    """As `exp`; overwrites `t`."""
-    return _unary("ExpInplace", t, "exp_inplace_out")
-
-
-def gelu(t: Tensor) -> Tensor:
-    """0.5 t (1 + tanh(sqrt(2 / pi) (t + 0.044715 t^3))), of a float tensor.
-
-    Example:
-        >>> y = ops.gelu(x)
-    """
-    return _unary("Gelu", t, "gelu_out")
-
-
-def gelu_(t: Tensor) -> Tensor:
-    """As `gelu`; overwrites `t`."""
-    return _unary("GeluInplace", t, "gelu_inplace_out")
-
-
-def geluerf(t: Tensor) -> Tensor:
-    """0.5 t (1 + erf(t / sqrt(2))), of a float tensor.
-
-    Example:
-        >>> y = ops.geluerf(x)
-    """
-    return _unary("GeluErf", t, "geluerf_out")
-
-
-def geluerf_(t: Tensor) -> Tensor:
-    """As `geluerf`; overwrites `t`."""
-    return _unary("GeluErfInplace", t, "geluerf_inplace_out")
-
-
-def identity(t: Tensor, output_name: Optional[str] = None) -> Tensor:
-    """A copy, called `output_name` or `identity_<name of t>`.
-
-    Example:
-        >>> y = ops.identity(x, "hidden")  # its id is "hidden"
-    """
-    check_in_graph(_contexts.here.graph, t=t)
-    return create("Identity", {0: t}, (output_name or f"identity_{t.name}",))[0]
-
-
 rename = identity
-
-
-def increment_mod(t: Tensor, increment: float, modulus: float) -> Tensor:
-    """(t + increment) modulo `modulus`, with the sign of `modulus`. No gradient.
-
-    Example:
-        >>> step = ops.increment_mod(step, 1, 10)  # 0, 1, ..., 9, 0
-    """
-    return _increment("IncrementMod", t, increment, modulus, "increment_mod_out")
-
-
-def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
-    """As `increment_mod`; overwrites `t`."""
-    return _increment("IncrementModInplace", t, increment, modulus, "increment_mod_inplace_out")
-
-
-def _increment(op_type: str, t: Tensor, increment: float, modulus: float, stem: str) -> Tensor:
-    check_in_graph(_contexts.here.graph, t=t)
-    return create(op_type, {0: t}, (stem,), {"increment": float(increment), "modulus": float(modulus)})[0]
-
-
-def isnan(t: Tensor) -> Tensor:
-    """Where t is not a number, as bool. No gradient.
-
-    Example:
-        >>> y = ops.isnan(popxl.constant([1.0, float("nan")]))  # False, True
-    """
-    return _unary("IsNaN", t, "isnan_out")
-
-
-def isinf(t: Tensor) -> Tensor:
-    """Where t is infinite, as bool. No gradient.
-
-    Example:
-        >>> y = ops.isinf(popxl.constant([1.0, float("-inf")]))  # False, True
-    """
-    return _unary("IsInf", t, "isinf_out")
 
 
 def isfinite(t: Tensor) -> Tensor:
@@ -183,15 +25,6 @@ def isfinite(t: Tensor) -> Tensor:
     return identity(logical_not(either), "isfinite_out")
 
 
-def log(t: Tensor) -> Tensor:
-    """Natural logarithm, of a float tensor.
-
-    Example:
-        >>> y = ops.log(popxl.constant([1.0]))  # 0
-    """
-    return _unary("Log", t, "log_out")
-
-
 def log2(t: Tensor) -> Tensor:
     """log(t) / log(2), of a float tensor.
 
@@ -203,89 +36,74 @@ def log2(t: Tensor) -> Tensor:
     return create("Div", {0: dividend, 1: log(constant(2.0, t.dtype))}, ("div_out",))[0]
 
 
-def logical_not(t: Tensor) -> Tensor:
-    """Not t, as bool; of another dtype it is cast to bool first.
+def pow(t: Tensor, e: Union[float, Tensor]) -> Tensor:
+    """t to the power of e. A number becomes a constant, of the dtype of a float t.
 
     Example:
-        >>> y = ops.logical_not(popxl.constant([True, False]))  # False, True
+        >>> y = ops.pow(x, 2.0)
     """
-    check_in_graph(_contexts.here.graph, t=t)
-    return create("Not", {0: cast_if_needed(t, dtypes.bool)}, ("not_out",))[0]
+    graph = _contexts.here.graph
+    check_in_graph(graph, t=t)
+    if not isinstance(e, Tensor):
+        e = constant(e, t.dtype if t.dtype.is_floating_point else None)
+    check_in_graph(graph, e=e)
+    check_tensor_ipu_and_tile_set(t=t, e=e)
+    return create("Pow", {0: t, 1: e}, ("pow_out",))[0]
 
 
-def negate(t: Tensor) -> Tensor:
-    """-t.
+def maximum(*ts: Tensor) -> Tensor:
+    """The largest of one or more tensors of one dtype, which broadcast. Each that is the largest gets the gradient.
+
+    Raises:
+        ValueError: no tensor is given.
 
     Example:
-        >>> y = ops.negate(popxl.constant([1.0]))  # -1
+        >>> y = ops.maximum(a, b, c)
     """
-    return _unary("Neg", t, "negate_out")
+    if not ts:
+        raise ValueError("maximum takes at least one tensor; none is given.")
+    named = {f"t{i}": t for i, t in enumerate(ts)}
+    check_in_graph(_contexts.here.graph, **named)
+    check_tensor_ipu_and_tile_set(**named)
+    return create("Max", dict(enumerate(ts)), ("maximum_out",))[0]
 
 
-def relu(t: Tensor) -> Tensor:
-    """The larger of t and 0.
+def scaled_add(X: Tensor, Y: Tensor, a: Union[float, Tensor] = 1.0, b: Union[float, Tensor] = 1.0) -> Tensor:
+    """a X + b Y, of one shape (nothing broadcasts), in the dtype of X; of float16 with factors, or with another dtype of Y, the
+    sum is formed in float32 and rounded once. No gradient.
+
+    Args:
+        a, b: numbers, or tensors of rank 0.
+
+    Raises:
+        ValueError: a or b has axes.
 
     Example:
-        >>> y = ops.relu(popxl.constant([-1.0, 1.0]))  # 0, 1
+        >>> y = ops.scaled_add(x, update, b=-0.01)
     """
-    return _unary("Relu", t, "relu_out")
+    return _scaled_add("ScaledAdd", X, Y, a, b, "scaled_add_out")
 
 
-def relu_(t: Tensor) -> Tensor:
-    """As `relu`; overwrites `t`."""
-    return _unary("ReluInplace", t, "relu_inplace_out")
-
-
-def sign(t: Tensor) -> Tensor:
-    """-1, 0 or 1; 0 of NaN. The gradient is 0.
+def scaled_add_(X: Tensor, Y: Tensor, a: Union[float, Tensor] = 1.0, b: Union[float, Tensor] = 1.0) -> Tensor:
+    """As `scaled_add`; overwrites `X`.
 
     Example:
-        >>> y = ops.sign(popxl.constant([-3.0, 0.0]))  # -1, 0
+        >>> ops.scaled_add_(weight, gradient, b=-0.01)
     """
-    return _unary("Sign", t, "sign_out")
+    return _scaled_add("ScaledAddLhsInplace", X, Y, a, b, None)
 
 
-def sqrt(t: Tensor) -> Tensor:
-    """Square root, of a float tensor; NaN below 0.
-
-    Example:
-        >>> y = ops.sqrt(popxl.constant([4.0]))  # 2
-    """
-    return _unary("Sqrt", t, "sqrt_out")
-
-
-def swish(t: Tensor) -> Tensor:
-    """t times its sigmoid, of a float tensor.
-
-    Example:
-        >>> y = ops.swish(x)
-    """
-    return _unary("Swish", t, "swish_out")
-
-
-def swish_(t: Tensor) -> Tensor:
-    """As `swish`; overwrites `t`."""
-    return _unary("SwishInplace", t, "swish_inplace_out")
-
-
-def tanh(t: Tensor) -> Tensor:
-    """Hyperbolic tangent, of a float tensor.
-
-    Example:
-        >>> y = ops.tanh(popxl.constant([0.0]))  # 0
-    """
-    return _unary("Tanh", t, "tanh_out")
-
-
-def detach(t: Tensor) -> Tensor:
-    """A copy through which no gradient passes.
-
-    Example:
-        >>> target = ops.detach(y)
-    """
-    return _unary("Detach", t, "detach_out")
-
-
-def detach_(t: Tensor) -> Tensor:
-    """As `detach`, in the memory of `t`."""
-    return _unary("DetachInplace", t, "detach_out")
+def _scaled_add(op_type: str, X: Any, Y: Any, a: Any, b: Any, stem: Any) -> Tensor:
+    inputs: dict[int, Tensor] = {0: X, 1: Y}
+    attributes: dict[str, float] = {}
+    named = {"X": X, "Y": Y}
+    for index, name, factor in ((0, "a", a), (1, "b", b)):
+        if isinstance(factor, Tensor):
+            if factor.rank != 0:
+                raise ValueError(f"{name} is a number or a tensor of rank 0, not {factor!r}.")
+            inputs[2 + index] = named[name] = factor
+        else:
+            attributes[name] = float(factor)
+    check_in_graph(_contexts.here.graph, **named)
+    check_tensor_ipu_and_tile_set(**named)
+    return create(op_type, inputs, (stem or f"scaled_add__{X.name}",), attributes)[0]

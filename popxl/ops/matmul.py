@@ -4,7 +4,8 @@ from typing import Any, Optional
 
 from popxl._impl.build import create
 from popxl.context import _contexts
-from popxl.dtypes import dtype, float8_143, float8_152, float16, float32, int32
+from popxl.dtypes import dtype, float16, float32
+from popxl.ops.arguments import check_float8
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -61,22 +62,6 @@ def matmul(
     if output_type is not None:
         attributes["outputType"] = output_type._number
     return create("MatMul", {0: lhs, 1: rhs}, ("matmul_out",), attributes)[0]
-
-
-def check_float8(log2_scale: Tensor, **operands: Tensor) -> None:
-    """What products of float8 check.
-
-    Raises:
-        TypeError: an operand is not float8, or `log2_scale` not int32.
-        ValueError: `log2_scale` has axes.
-    """
-    for name, tensor in operands.items():
-        if tensor.dtype not in (float8_143, float8_152):
-            raise TypeError(f"{name}, {tensor!r}, must be float8_143 or float8_152.")
-    if log2_scale.rank > 0:
-        raise ValueError(f"log2_scale, {log2_scale!r}, must have the shape ().")
-    if log2_scale.dtype is not int32:
-        raise TypeError(f"log2_scale, {log2_scale!r}, must be int32.")
 
 
 def matmul_pow2scaled(

@@ -42,6 +42,8 @@ FILES = {
     "conditional": "conditional conditional_with_info ConditionalSiteInfo",
     "repeat": "repeat repeat_with_info",
     "conv": "conv conv_transpose PadType",
+    "interpolate": "interpolate InterpolateType NearestType CoordinateTransformationType",
+    "pooling": "average_pool max_pool",
     "negative_log_likelihood": "nll_loss nll_loss_with_softmax_grad",
     "remote_code_load": "remote_code_load",
     "code_copy": "code_copy",

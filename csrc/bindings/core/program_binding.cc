@@ -8,6 +8,7 @@
 #include "bindings/core/program_values.h"
 #include "frontends/popxl/differentiate.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 #include "frontends/popxl/to_module.h"
 #include "frontends/popxl/transforms.h"
 #include "ir/text/text.h"
@@ -145,6 +146,17 @@ void bind_program(py::module_& m) {
                                  kind->views, in_place, values, kind->operands, kind->is_optimizer,
                                  gradients));
     }
+    return list;
+  });
+  m.def("creators", [] {
+    py::list list;
+    for (const px::Creator& c : px::creators()) list.append(py::make_tuple(c.classes, c.arguments));
+    return list;
+  });
+  m.def("popxl_functions", [] {
+    py::list list;
+    for (const px::PopxlFunction& f : px::popxl_functions())
+      list.append(py::make_tuple(f.type, f.signature, f.doc, f.example));
     return list;
   });
 }

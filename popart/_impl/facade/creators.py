@@ -1,7 +1,8 @@
-"""createOp_<Class> and createConnectedOp_<Class>: one table of published arguments, and which native attribute each is.
+"""createOp_<Class> and createConnectedOp_<Class>: what they take, and which native attribute each argument is.
 
-A row is `"Class": "argument argument ..."`. An argument is `name`, `name=default`, `name>attribute:conversion`; `opid` and
-`settings` stand for themselves, and `name:conversion` of an attribute that is called as the argument.
+The arguments of a class are a row of the native table (csrc/frontends/popxl/published.h). An argument is `name`,
+`name=default`, `name>attribute:conversion`; `opid` and `settings` stand for themselves, and `name:conversion` of an attribute
+that is called as the argument.
 """
 
 from __future__ import annotations
@@ -13,122 +14,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ipu_core import _native
+
 from popart._impl.facade.ids import OperatorIdentifier
-from popart._impl.facade.kinds import KINDS, Kind
+from popart._impl.facade.kinds import KINDS
 from popart._impl.facade.values import BranchInfo, value_of
 from popart._impl.groups import CommGroup, ReplicaGrouping
 from popart._impl.tensor_info import native_number
 
-_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Median Min Prod Sum SumSquare".split()
-_SLICE = "opid starts_>starts:ints ends_>ends:ints axes_>axes:ints steps_>steps:ints settings"
-_BLOCK = "opid axes_>axes:ints sizes_>sizes:ints noOverlap_>no_overlap:bool settings"
-_GROUP = "op:collective group>*:group settings"
-_WINDOW = "attributes>*:window"
-
-
-def _elementwise(kind: Kind) -> str:
-    """Arguments of one that has no attributes."""
-    return "opid settings" if kind.is_copying else "settings"
-
-
 TABLE: dict[str, str] = {
-    **{kind.class_name: _elementwise(kind) for kind in KINDS.values() if kind.elementwise},
-    **dict.fromkeys(("ModifyRandomSeedOp", "VarUpdateOp", "VarUpdateWithUpdaterOp"), "opid settings"),
-    **dict.fromkeys(("CopyVarUpdateOp", "LambSquareOp"), "settings"),
-    **{f"Reduce{name}Op": "opid axes:ints keepdims:bool settings" for name in _REDUCTIONS},
-    "IoTileCopyOp": "opid settings",
-    "AccumulatorZeroOp": "settings",
-    "CastOp": "opid _to>to:number settings",
-    "Pow2ScaleThenCastOp": "opid _to>to:number settings",
-    "CastThenPow2ScaleOp": "opid _to>to:number settings",
-    "ClipOp": "opid min_>min:real max_>max:real settings",
-    "SoftmaxOp": "opid axis_>axis:int settings",
-    "OnehotOp": "opid axis_>axis:int settings",
-    "CumSumOp": "opid exclusive_>exclusive:bool reverse_>reverse:bool settings",
-    "HistogramOp": "opid levels_>levels:reals absoluteOfInput_>absolute_of_input:bool settings",
-    "ArgMaxOp": "opid axis:int keepdims:bool settings",
-    "ArgMinOp": "opid axis:int keepdims:bool settings",
-    "TopKOp": "opid k:int axis:int largest:bool sorted:bool settings available_memory_proportion=None:real",
-    "TransposeOp": "opid perm_>perm:ints settings",
-    "TransposeInplaceOp": "opid perm_>perm:ints settings",
-    "ReshapeOp": "opid s>shape:ints settings handleZero=False>handle_zero:bool",
-    "ReshapeInplaceOp": "opid shape:ints settings",
-    "SliceOp": _SLICE,
-    "SliceInplaceOp": _SLICE,
-    "SplitOp": "opid axis_>axis:int split_>split:ints settings",
-    "SubsampleOp": "opid strides_>strides:ints settings",
-    "ConcatOp": "opid axis:int settings",
-    "ConcatInplaceOp": "axis:int settings",
-    "GatherOp": (
-        "opid axis_>axis:int group_size_>group_size:int settings available_memory_proportion_=None>available_memory_proportion:real "
-        "zeroOutOfRangeIndices_=False>zero_out_of_range:bool"
-    ),
-    "TiedGatherOp": (
-        "axis_>axis:int settings available_memory_proportion_=None>available_memory_proportion:real "
-        "zeroOutOfRangeIndices_=False>zero_out_of_range:bool"
-    ),
-    "ScatterOp": "opid axis_>axis:int settings available_memory_proportion_=None>available_memory_proportion:real",
-    "ScatterReduceOp": (
-        "opid axis_>axis:int axis_size_>axis_size:int reduction_>reduction:reduction group_size_>group_size:int "
-        "enable_index_broadcast_>enable_index_broadcast:bool available_memory_proportion_>available_memory_proportion:real "
-        "settings"
-    ),
-    "DynamicSliceOp": _BLOCK,
-    "DynamicUpdateOp": _BLOCK + " updateInInfo_=None>*:ignored",
-    "DynamicUpdateInplaceOp": _BLOCK + " updateInInfo_=None>*:ignored",
-    "DropoutOp": "opid ratio_>ratio:real settings",
-    "ShapedDropoutOp": "opid ratio_>ratio:real shape_>shape:ints settings",
-    "RandomNormalOp": "opid shape_>shape:ints dataType_>dataType:number mean_>mean:real scale_>scale:real settings",
-    "RandomUniformOp": "opid shape_>shape:ints dataType_>dataType:number high_>high:real low_>low:real settings",
-    "IncrementModOp": "opid increment_>increment:real modulus_>modulus:real settings",
-    "IncrementModInplaceOp": "increment_>increment:real modulus_>modulus:real settings",
-    "ScaledAddOp": "opid scale_0_>a:real scale_1_>b:real settings",
-    "ScaledAddLhsInplaceOp": "scale_0_>a:real scale_1_>b:real settings",
-    "MatMulOp": (
-        "opid settings availableMemoryProportion:real serialization>*:ignored outputType:number partialsType:partials"
-    ),
-    "ConvOp": ("opid settings strides:ints pads:ints dilations:ints group:int padType:snake convOpts>*:conv_options"),
-    "ConvTransposeOp": (
-        "opid settings strides:ints pads:ints dilations:ints group:int padType:snake outputPadding:ints outputShape:ints "
-        "convOpts>*:conv_options"
-    ),
-    "AveragePoolOp": f"opid countIncludePad:int kernelShape:ints {_WINDOW} settings",
-    "MaxPoolOp": f"opid kernelShape:ints storageOrder:int {_WINDOW} settings",
-    "BatchNormOp": (
-        "opid _epsilon>epsilon:real _momentum>momentum:real _spatial>spatial:bool _unbiased_variance>unbiased_variance:bool settings"
-    ),
-    "GroupNormOp": "opid num_groups_>num_groups:int epsilon_>epsilon:real settings",
-    "ResizeOp": (
-        "opid settings mode:snake scales:reals nearestMode=None:snake coordinateTransformationMode=None:snake"
-    ),
-    "RoiAlignOp": "opid settings spatialScale:real samplingRatio:int alignedHeight:int alignedWidth:int",
-    "NllOp": "opid ignoreIndex:int reduction:reduction inputIsLogProbability:bool settings",
-    "NlllWithSoftmaxGradDirectOp": "ignoreIndex:int reduction:reduction settings",
-    "InitOp": "opid tensorInfo>*:info tensorType>*:ignored initType>init:name settings batchAxis=-1>*:ignored",
-    "HostLoadOp": "opid settings sid_>stream:text",
-    "HostStoreOp": "opid settings sid_>stream:text",
-    "RemoteLoadOp": "opid settings remoteBufferId>buffer:int",
-    "RemoteLoadInplaceOp": "opid settings remoteBufferId>buffer:int",
-    "RemoteStoreOp": "opid settings remoteBufferId>buffer:int",
-    "RemoteCodeLoadOp": "opid graphid>graph:text destinationType>destination:name settings",
-    "PrintTensorOp": "opid printSelf:bool printGradient:bool title:text fmt>*:format settings",
-    "IpuCopyOp": "opid destIpu>destination:int settings",
-    "CallOp": "opid callee>@:callee modifiedInputsViaAttrs=()>@:modified settings",
-    "LoopOp": "opid settings callee_>@:callee numImplicitScanOutputs_=0>*:ignored",
-    "IfOp": "opid thenBranchInfo>@:branch elseBranchInfo>@:branch settings",
-    "AllReduceOp": ("opid op:collective ipus:ints identicalInputs=False:bool identicalGradInputs=False:bool settings"),
-    "ReplicatedAllReduceOp": f"opid {_GROUP}",
-    "ReplicatedAllReduceInplaceOp": f"opid {_GROUP}",
-    "ReplicatedReduceScatterOp": (
-        "opid op:collective group>*:group configureOutputForReplicatedTensorSharding:bool settings"
-    ),
-    "ReplicatedAllGatherOp": "opid group>*:group settings outputInfo=None>*:gathered",
-    "AccumulateBaseOp": "opid accumulationType:name optimizer_value>factor:optimizer settings",
-    "AccumulateOp": "accumulationType:name factor:optimizer settings",
-    "SparseAccumulateOp": "accumulationType:name optimizer_value>factor:optimizer axis:int settings",
-    "AccumulatorScaleOp": "factor:optimizer settings",
-    "AdamUpdaterOp": "mode_>mode:name wd:optimizer b1:optimizer b2:optimizer eps:optimizer settings",
-    "AdamVarUpdateOp": "learningRate>lr:optimizer maxWeightNorm>mwn:optimizer settings",
+    **{k.class_name: "opid settings" if k.is_copying else "settings" for k in KINDS.values() if k.elementwise},
+    **{name: arguments for classes, arguments in _native.creators() for name in classes.split()},
 }
 # Native type of a class that no row of the native table has, and attributes that its name says.
 _TYPES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -156,6 +156,4 @@ def adamax_updater(
     """
     if time_step is None:
         raise ValueError("adamax_updater corrects the first moment: give time_step.")
-    return _updater(
-        "AdaMax", acc_first_order, acc_second_order, weight, time_step, weight_decay, beta1, None, epsilon
-    )
+    return _updater("AdaMax", acc_first_order, acc_second_order, weight, time_step, weight_decay, beta1, None, epsilon)

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -117,6 +118,25 @@ const KindRegistration scaled_add_kind =
     define_kind("ScaledAdd").graphcore().in_place("LhsInplace").lower([](LowerCall& c) {
       c.set_output(0, scaled_sum(c));
     });
+
+const CreatorRegistration arithmetic_creators = {{
+    {"ScaledAddOp", "opid scale_0_>a:real scale_1_>b:real settings"},
+    {"ScaledAddLhsInplaceOp", "scale_0_>a:real scale_1_>b:real settings"},
+}};
+const FunctionRegistration arithmetic_functions = {{
+    {"Add", "add(lhs, rhs) -> add_out", "lhs + rhs.", "y = ops.add(a, b)  # or a + b"},
+    {"AddLhsInplace", "add_(lhs, rhs) -> add_lhs_inplace_out",
+     "lhs becomes lhs + rhs; rhs broadcasts to the shape of lhs.",
+     "total = ops.add_(total, x)  # or total += x"},
+    {"Sub", "sub(lhs, rhs) -> sub_out", "lhs - rhs.", "y = ops.sub(a, b)  # or a - b"},
+    {"Mul", "mul(lhs, rhs) -> mul_out", "lhs * rhs.", "y = ops.mul(a, b)  # or a * b"},
+    {"Div", "div(lhs, rhs) -> div_out",
+     "lhs / rhs; of integers the quotient without its fraction, 0 where rhs is 0.",
+     "y = ops.div(a, b)  # or a / b"},
+    {"Fmod", "fmod(lhs, rhs) -> fmod_out",
+     "What the division leaves, with the sign of lhs; its gradient goes to lhs alone.",
+     "y = ops.fmod(popxl.constant([-5.0]), popxl.constant([3.0]))  # -2"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -3,6 +3,7 @@
 
 #include "frontends/popxl/kinds/float8.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
@@ -57,6 +58,10 @@ const KindRegistration from_float8_kind =
     define_kind("CastThenPow2Scale").graphcore().refuses_gradient().lower([](LowerCall& c) {
       c.set_output(0, c.build("from_float8", {c.input(0), scale_of(c, 1)}, {{"dtype", device_target(c)}}));
     });
+
+const CreatorRegistration cast_creators = {{
+    {"CastOp Pow2ScaleThenCastOp CastThenPow2ScaleOp", "opid _to>to:number settings"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -6,6 +6,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
@@ -164,6 +165,15 @@ const KindRegistration kinds[] = {
         .infer(scatter_type)
         .lower(scatter),
 };
+
+const CreatorRegistration collective_creators = {{
+    {"AllReduceOp",
+     "opid op:collective ipus:ints identicalInputs=False:bool identicalGradInputs=False:bool settings"},
+    {"ReplicatedAllReduceOp ReplicatedAllReduceInplaceOp", "opid op:collective group>*:group settings"},
+    {"ReplicatedReduceScatterOp",
+     "opid op:collective group>*:group configureOutputForReplicatedTensorSharding:bool settings"},
+    {"ReplicatedAllGatherOp", "opid group>*:group settings outputInfo=None>*:gathered"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

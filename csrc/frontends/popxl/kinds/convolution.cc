@@ -10,6 +10,7 @@
 #include "frontends/popxl/kinds/parts.h"
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/kinds/sliding_window.h"
+#include "frontends/popxl/published.h"
 #include "ops/convolution/volume.h"
 
 namespace ipu::popxl {
@@ -160,6 +161,103 @@ const KindRegistration conv = define_kind("Conv")
 const KindRegistration conv_transpose =
     define_kind("ConvTranspose").id("ai.onnx", 11).lower(transposed_convolve);
 const KindRegistration conv_flip_weights = define_kind("ConvFlipWeights").graphcore().lower(flip_weights);
+
+const CreatorRegistration convolution_creators = {{
+    {"ConvOp",
+     "opid settings strides:ints pads:ints dilations:ints group:int padType:snake "
+     "convOpts>*:conv_options"},
+    {"ConvTransposeOp",
+     "opid settings strides:ints pads:ints dilations:ints group:int padType:snake outputPadding:ints "
+     "outputShape:ints convOpts>*:conv_options"},
+}};
+const FunctionRegistration convolution_functions = {{
+    {"Conv",
+     "conv(t, weight, stride:tuple>strides=(1, 1), padding:tuple>pads=(0, 0, 0, 0), "
+     "dilation:tuple>dilations=(1, 1), groups:whole>group=1, pad_type:PadType>padType='not_set', "
+     "available_memory_proportions:shares>availableMemoryProportions=None, "
+     "partials_types:partials>partialsTypes=None, "
+     "enable_conv_dithering:flags>enableConvDithering=None) -> conv_out",
+     R"(Convolution (cross-correlation) in one to three dimensions; the defaults are for two.
+
+Args:
+    t: (N, C, d1, ..., dn), floating.
+    weight: (M, C / groups, k1, ..., kn), of the dtype of `t`.
+    stride, dilation: one number for each spatial dimension.
+    padding: (begin1, ..., beginn, end1, ..., endn).
+    groups: parts that the channels are convolved in.
+    pad_type: "not_set", or how to pad instead of by `padding`.
+    available_memory_proportions: in (0, 1], of the tile memory; no effect on values.
+    partials_types: "half" or "float" of partial sums.
+    enable_conv_dithering: spread over tiles; no effect on values.
+
+Returns:
+    (N, M, o1, ..., on), in the dtype of `t`.
+
+Raises:
+    ValueError: another `pad_type` or partials type, or the operands are on different IPUs or tile sets.
+    popart.popart_exception: shapes, groups or dtypes do not fit.)",
+     "y = ops.conv(x, w, padding=(1, 1, 1, 1))"},
+    {"Conv",
+     "conv_pow2scaled(t, weight, log2_scale:log2, stride:tuple>strides=(1, 1), padding:tuple>pads=(0, "
+     "0, 0, 0), dilation:tuple>dilations=(1, 1), groups:whole>group=1, "
+     "pad_type:PadType>padType='not_set', "
+     "available_memory_proportions:shares>availableMemoryProportions=None, "
+     "enable_conv_dithering:flags>enableConvDithering=None) -> conv_out",
+     R"(`conv` of float8 operands times 2^log2_scale, as float16.
+
+Args:
+    t, weight: as of `conv`, float8_143 or float8_152, may differ.
+    log2_scale: (), int32, in [-32, 32).
+
+Raises:
+    TypeError: an operand is not float8, or `log2_scale` not int32.
+    ValueError: `log2_scale` has axes; else as of `conv`.)",
+     "y = ops.conv_pow2scaled(x, w, popxl.constant(1, popxl.int32))"},
+    {"ConvTranspose",
+     "conv_transpose(t, weight, stride:tuple>strides=(1, 1), padding:tuple>pads=(0, 0, 0, 0), "
+     "dilation:tuple>dilations=(1, 1), groups:whole>group=1, pad_type:PadType>padType='not_set', "
+     "output_padding:tuple>outputPadding=(), output_shape:tuple>outputShape=(), "
+     "available_memory_proportions:shares>availableMemoryProportions=None, "
+     "partials_types:partials>partialsTypes=None, "
+     "enable_conv_dithering:flags>enableConvDithering=None) -> convtranspose_out",
+     R"(Transposed convolution in one to three dimensions.
+
+Args:
+    t: (N, C, d1, ..., dn), floating.
+    weight: (C, M / groups, k1, ..., kn), of the dtype of `t`.
+    stride, padding, groups, pad_type: as of `conv`. Result i has
+        stride * (d - 1) + output_padding + k - begin - end elements.
+    dilation: ones.
+    output_padding: elements more behind, one number for each spatial dimension.
+    output_shape: the spatial sizes, or the whole shape, of the result; what is cut off follows from it, an odd
+        element at the end for "same_upper", else at the beginning.
+    available_memory_proportions, partials_types, enable_conv_dithering: as of `conv`.
+
+Returns:
+    (N, M, o1, ..., on), in the dtype of `t`.
+
+Raises:
+    ValueError: as of `conv`.
+    popart.popart_exception: shapes, groups or dtypes do not fit, or a dilation is not 1.)",
+     "y = ops.conv_transpose(x, w, stride=(2, 2))"},
+    {"ConvTranspose",
+     "conv_transpose_pow2scaled(t, weight, log2_scale:log2, stride:tuple>strides=(1, 1), "
+     "padding:tuple>pads=(0, 0, 0, 0), dilation:tuple>dilations=(1, 1), groups:whole>group=1, "
+     "pad_type:PadType>padType='not_set', output_padding:tuple>outputPadding=(), "
+     "output_shape:tuple>outputShape=(), "
+     "available_memory_proportions:shares>availableMemoryProportions=None, "
+     "enable_conv_dithering:flags>enableConvDithering=None) -> convtranspose_out",
+     R"(`conv_transpose` of float8 operands times 2^log2_scale, as float16.
+
+Args:
+    t, weight: as of `conv_transpose`, float8_143 or float8_152, may differ.
+    log2_scale: (), int32, in [-32, 32).
+
+Raises:
+    TypeError: an operand is not float8, or `log2_scale` not int32.
+    ValueError: `log2_scale` has axes; else as of `conv_transpose`.)",
+     "y = ops.conv_transpose_pow2scaled(x, w, popxl.constant(1, popxl.int32))"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

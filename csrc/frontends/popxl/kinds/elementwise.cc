@@ -4,6 +4,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -125,6 +126,63 @@ const KindRegistration increment_mod_kind =
           ir::Value* next = c.build("add", {x, c.scalar_like(x, c.attributes().real("increment"))});
           c.set_output(0, c.build("remainder", {next, c.scalar_like(x, c.attributes().real("modulus"))}));
         });
+
+const CreatorRegistration elementwise_creators = {{
+    {"ClipOp", "opid min_>min:real max_>max:real settings"},
+    {"IncrementModOp", "opid increment_>increment:real modulus_>modulus:real settings"},
+    {"IncrementModInplaceOp", "increment_>increment:real modulus_>modulus:real settings"},
+}};
+const FunctionRegistration elementwise_functions = {{
+    {"Abs", "abs(t) -> abs_out", "|t|; its gradient is 0 at 0.",
+     "y = ops.abs(popxl.constant([-1.0, 2.0]))  # 1, 2"},
+    {"Ceil", "ceil(t) -> ceil_out", "The smallest whole numbers not below; the gradient is 0.",
+     "y = ops.ceil(popxl.constant([-1.5, 1.5]))  # -1, 2"},
+    {"Floor", "floor(t) -> floor_out", "The largest whole numbers not above; the gradient is 0.",
+     "y = ops.floor(popxl.constant([-1.5, 1.5]))  # -2, 1"},
+    {"Clip", "clip(t, min:float=float('-inf'), max:float=float('inf')) -> clip_out",
+     "Limits to [min, max]; NaN stays. The gradient is 0 where the result is a limit.",
+     "y = ops.clip(popxl.constant([-3.0, 0.5]), -1, 1)  # -1, 0.5"},
+    {"Cos", "cos(t) -> cos_out", "Cosine of radians.", "y = ops.cos(popxl.constant([0.0]))  # 1"},
+    {"Sin", "sin(t) -> sin_out", "Sine of radians.", "y = ops.sin(popxl.constant([0.0]))  # 0"},
+    {"Exp", "exp(t) -> exp_out", "e to the power of t, of a float tensor.",
+     "y = ops.exp(popxl.constant([0.0]))  # 1"},
+    {"ExpInplace", "exp_(t) -> exp_inplace_out", "As `exp`; overwrites `t`."},
+    {"Gelu", "gelu(t) -> gelu_out", "0.5 t (1 + tanh(sqrt(2 / pi) (t + 0.044715 t^3))), of a float tensor.",
+     "y = ops.gelu(x)"},
+    {"GeluInplace", "gelu_(t) -> gelu_inplace_out", "As `gelu`; overwrites `t`."},
+    {"GeluErf", "geluerf(t) -> geluerf_out", "0.5 t (1 + erf(t / sqrt(2))), of a float tensor.",
+     "y = ops.geluerf(x)"},
+    {"GeluErfInplace", "geluerf_(t) -> geluerf_inplace_out", "As `geluerf`; overwrites `t`."},
+    {"IncrementMod", "increment_mod(t, increment:float, modulus:float) -> increment_mod_out",
+     "(t + increment) modulo `modulus`, with the sign of `modulus`. No gradient.",
+     "step = ops.increment_mod(step, 1, 10)  # 0, 1, ..., 9, 0"},
+    {"IncrementModInplace", "increment_mod_(t, increment:float, modulus:float) -> increment_mod_inplace_out",
+     "As `increment_mod`; overwrites `t`."},
+    {"IsNaN", "isnan(t) -> isnan_out", "Where t is not a number, as bool. No gradient.",
+     "y = ops.isnan(popxl.constant([1.0, float(\"nan\")]))  # False, True"},
+    {"IsInf", "isinf(t) -> isinf_out", "Where t is infinite, as bool. No gradient.",
+     "y = ops.isinf(popxl.constant([1.0, float(\"-inf\")]))  # False, True"},
+    {"Log", "log(t) -> log_out", "Natural logarithm, of a float tensor.",
+     "y = ops.log(popxl.constant([1.0]))  # 0"},
+    {"Neg", "negate(t) -> negate_out", "-t.", "y = ops.negate(popxl.constant([1.0]))  # -1"},
+    {"Relu", "relu(t) -> relu_out", "The larger of t and 0.",
+     "y = ops.relu(popxl.constant([-1.0, 1.0]))  # 0, 1"},
+    {"ReluInplace", "relu_(t) -> relu_inplace_out", "As `relu`; overwrites `t`."},
+    {"Sign", "sign(t) -> sign_out", "-1, 0 or 1; 0 of NaN. The gradient is 0.",
+     "y = ops.sign(popxl.constant([-3.0, 0.0]))  # -1, 0"},
+    {"Sqrt", "sqrt(t) -> sqrt_out", "Square root, of a float tensor; NaN below 0.",
+     "y = ops.sqrt(popxl.constant([4.0]))  # 2"},
+    {"Swish", "swish(t) -> swish_out", "t times its sigmoid, of a float tensor.", "y = ops.swish(x)"},
+    {"SwishInplace", "swish_(t) -> swish_inplace_out", "As `swish`; overwrites `t`."},
+    {"Tanh", "tanh(t) -> tanh_out", "Hyperbolic tangent, of a float tensor.",
+     "y = ops.tanh(popxl.constant([0.0]))  # 0"},
+    {"Identity", "identity(t, output_name:text=None) -> {output_name or f'identity_{t.name}'}",
+     "A copy, called `output_name` or `identity_<name of t>`.",
+     "y = ops.identity(x, \"hidden\")  # its id is \"hidden\""},
+    {"Detach", "detach(t) -> detach_out", "A copy through which no gradient passes.",
+     "target = ops.detach(y)"},
+    {"DetachInplace", "detach_(t) -> detach_out", "As `detach`, in the memory of `t`."},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

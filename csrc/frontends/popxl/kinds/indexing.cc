@@ -7,6 +7,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
@@ -238,5 +239,49 @@ int64_t first_integer(const ConstantData& data) {
       return 0;
   }
 }
+
+const CreatorRegistration indexing_creators = {{
+    {"OnehotOp", "opid axis_>axis:int settings"},
+    {"GatherOp",
+     "opid axis_>axis:int group_size_>group_size:int settings "
+     "available_memory_proportion_=None>available_memory_proportion:real "
+     "zeroOutOfRangeIndices_=False>zero_out_of_range:bool"},
+    {"TiedGatherOp",
+     "axis_>axis:int settings available_memory_proportion_=None>available_memory_proportion:real "
+     "zeroOutOfRangeIndices_=False>zero_out_of_range:bool"},
+    {"DynamicSliceOp", "opid axes_>axes:ints sizes_>sizes:ints noOverlap_>no_overlap:bool settings"},
+}};
+const FunctionRegistration indexing_functions = {{
+    {"Gather",
+     "gather(t, indices, axis:int=0, available_memory_proportion:share=None, "
+     "zero_OOR:bool>zero_out_of_range=False) -> gather_out; group_size=1",
+     R"(Slices of t along `axis` by number, as numpy.take: t.shape[:axis] + indices.shape + t.shape[axis + 1:]. Gradients
+go to t.
+
+Args:
+    indices: numbers from 0 on; for one outside of the axis the result is not specified.
+    zero_OOR: gives zeros there.)",
+     "rows = ops.gather(table, ids)  # (100, 8) and (4,) give (4, 8)"},
+    {"Gather",
+     "groupedgather(t, indices, axis:int=0, group_size:int=1, available_memory_proportion:share=None, "
+     "zero_OOR:bool>zero_out_of_range=False) -> gather_out",
+     R"(As `gather`, in each of `group_size` groups by itself: axis 0 of t and indices is the group.
+
+Raises:
+    popart.popart_exception: axis 0 is not the group, or is gathered along, with more than one group.)",
+     "rows = ops.groupedgather(tables, ids, axis=1, group_size=2)  # (2, 100, 8) and (2, 4) give (2, 4, 8)"},
+    {"PopartTiedGather",
+     "tied_gather(t, indices, axis:int=0, available_memory_proportion:share=None, "
+     "zero_OOR:bool>zero_out_of_range=False) -> tiedgather_out; group_size=1",
+     "As `gather`, of a table that a matmul reads too.", "rows = ops.tied_gather(embedding, ids)"},
+    {"DynamicSlice", "dynamic_slice(t, index, axes:ints, sizes:ints, no_overlap:bool) -> dynamic_slice_out",
+     R"(The block of t with `sizes` along `axes`, whole along the others, that begins at an index known when the program
+runs. Gradients go to t.
+
+Args:
+    index: uint32 or int32, one element for each of `axes`. A block that leaves t stops the run.
+    no_overlap: promises that blocks of other calls are disjoint. It changes nothing here.)",
+     "batch = ops.dynamic_slice(data, step, axes=[0], sizes=[1], no_overlap=True)"},
+}};
 
 }  // namespace ipu::popxl

@@ -8,6 +8,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -105,6 +106,38 @@ void resize(LowerCall& c) {
 }
 
 const KindRegistration interpolation_kind = define_kind("Resize").graphcore().gradient().lower(resize);
+
+const CreatorRegistration interpolation_creators = {{
+    {"ResizeOp",
+     "opid settings mode:snake scales:reals nearestMode=None:snake "
+     "coordinateTransformationMode=None:snake"},
+}};
+const FunctionRegistration interpolation_functions = {{
+    {"Resize",
+     "interpolate(t, scale_factor:scales>scales=(1.0, 1.0, 1.0, 1.0), mode:InterpolateType='nearest', "
+     "nearest_mode:NearestType>nearestMode='round_prefer_floor', "
+     "coordinate_transformation_mode:CoordinateTransformationType>coordinateTransformationMode='half_pixel') -> interpolate_out",
+     R"(Resizes every axis to floor(size * factor); an axis with factor 1 stays as it is.
+
+Args:
+    t: any shape, floating.
+    scale_factor: one number for each axis; positions are those of torch with `recompute_scale_factor=False`.
+    mode: "nearest", "linear" (two neighbours along each axis) or "cubic" (four, A = -0.75); neighbours outside take
+        the value of the edge.
+    nearest_mode: which neighbour is nearest: "round_prefer_floor", "round_prefer_ceil", "floor" or "ceil".
+    coordinate_transformation_mode: where element x of the result lies, by the factor and not the ratio of the sizes:
+        "half_pixel" (x + 0.5) / factor - 0.5; "pytorch_half_pixel" the same, 0 where size * factor is at most 1;
+        "align_corners" x * (size - 1) / (size * factor - 1); "asymmetric" x / factor; "tf_crop_and_resize" needs a
+        region, which there is no way to give.
+
+Returns:
+    The result, in the dtype of `t`.
+
+Raises:
+    ValueError: another word.
+    popart.popart_exception: not one factor for each axis, or "tf_crop_and_resize".)",
+     "y = ops.interpolate(x, (1.0, 1.0, 2.0, 2.0), \"linear\")"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

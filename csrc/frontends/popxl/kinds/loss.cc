@@ -4,6 +4,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -92,6 +93,32 @@ const KindRegistration nll_with_softmax_grad =
       }
       c.set_output(1, c.reshape(c.cast(dx, c.type(0).dtype), c.shape(0)));
     });
+
+const CreatorRegistration loss_creators = {{
+    {"NllOp", "opid ignoreIndex:int reduction:reduction inputIsLogProbability:bool settings"},
+    {"NlllWithSoftmaxGradDirectOp", "ignoreIndex:int reduction:reduction settings"},
+}};
+const FunctionRegistration loss_functions = {{
+    {"Nll",
+     "nll_loss(probs, labels, ignore_index:label>ignoreIndex=None, reduction:reduction='mean', "
+     "log_prob:bool>inputIsLogProbability=False) -> loss",
+     R"(Negative log-likelihood: -log max(p, epsilon) of the probability p of each label.
+
+Args:
+    probs: (..., classes), floating: probabilities; with `log_prob` their logarithms.
+    labels: (...), integers.
+    ignore_index: a label that adds nothing and is not counted in the mean.
+    reduction: "mean" or "sum", shape (); "none", the shape of `labels`.
+    log_prob: `probs` are logarithms.
+
+Returns:
+    The loss, in the dtype of `probs`. Epsilon is 1e-7, of float16 6.104e-5.
+
+Raises:
+    ValueError: another reduction.
+    popart.popart_exception: shapes do not fit, or `labels` are no integers.)",
+     "loss = ops.nll_loss(ops.softmax(logits, -1), labels)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

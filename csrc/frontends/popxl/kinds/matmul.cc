@@ -3,6 +3,7 @@
 #include "frontends/popxl/kinds/float8.h"
 #include "frontends/popxl/kinds/parts.h"
 #include "frontends/popxl/kinds/read_attributes.h"
+#include "frontends/popxl/published.h"
 #include "ops/linear/matrix_product.h"
 
 namespace ipu::popxl {
@@ -33,6 +34,12 @@ const KindRegistration matmul = define_kind("MatMul")
                                     .refuses_gradient_where(is_of_float8)
                                     .late_types(LateTypes::kLikeFirst)
                                     .lower(product);
+
+const CreatorRegistration matmul_creators = {{
+    {"MatMulOp",
+     "opid settings availableMemoryProportion:real serialization>*:ignored outputType:number "
+     "partialsType:partials"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

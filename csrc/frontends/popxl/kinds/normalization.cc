@@ -1,5 +1,6 @@
 // Norms with channels in dimension 1. Attributes: epsilon; of GroupNormalization num_groups.
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -58,6 +59,70 @@ const KindRegistration group_normalization =
         .gradient_row({{0, 1, 2}, "GroupNormalizationGrad", {in(0), in(1), out(1), out(2)}})
         .lower(group_norm)
         .lower_gradient(group_norm_gradient);
+
+const CreatorRegistration normalization_creators = {{
+    {"BatchNormOp",
+     "opid _epsilon>epsilon:real _momentum>momentum:real _spatial>spatial:bool "
+     "_unbiased_variance>unbiased_variance:bool settings"},
+    {"GroupNormOp", "opid num_groups_>num_groups:int epsilon_>epsilon:real settings"},
+}};
+const FunctionRegistration normalization_functions = {{
+    {"GroupNormalization",
+     "group_norm(t, weight, bias, num_groups:whole, eps:float>epsilon=1e-5) -> group_norm_out, "
+     "group_norm_mean!, group_norm_inv_std_dev!",
+     R"(Normalises each sample over each group of channels and all later axes, with the biased variance; then weight and
+bias for each channel.
+
+Args:
+    t: (N, C, ...), floating.
+    weight, bias: (C,).
+    num_groups: number of groups of neighbouring channels.
+    eps: added to the variance.
+
+Returns:
+    As `t`. The op has outputs for mean and 1 / deviation, (N * num_groups,), as well.
+
+Raises:
+    ValueError: the operands are on different IPUs or tile sets.
+    popart.popart_exception: shapes or dtypes do not fit.)",
+     "y = ops.group_norm(x, weight, bias, num_groups=4)"},
+    {"GroupNormalization",
+     "layer_norm(t, weight, bias, eps:float>epsilon=1e-5) -> group_norm_out, group_norm_mean!, "
+     "group_norm_inv_std_dev!; num_groups=1",
+     R"(`group_norm` with one group: over all axes behind the first. To normalise the last axis of more than two, flatten
+the others.
+
+Args:
+    t: (N, C, ...), floating.
+    weight, bias: (C,).
+    eps: added to the variance.
+
+Returns:
+    As `t`.
+
+Raises:
+    ValueError, popart.popart_exception: as of `group_norm`.)",
+     "y = ops.layer_norm(x, weight, bias)"},
+    {"BatchNormalization",
+     "batch_norm_inference(t, scale, bias, mean, var, epsilon:float=1e-5, "
+     "momentum:float=0.9) -> batch_norm_out",
+     R"(scale * (t - mean) / sqrt(var + epsilon) + bias for each channel, with statistics that are given. It has no
+gradient.
+
+Args:
+    t: (N, C, d1, ...), floating.
+    scale, bias, mean, var: (C,).
+    epsilon: added to the variance.
+    momentum: unused.
+
+Returns:
+    As `t`.
+
+Raises:
+    ValueError: the operands are on different IPUs or tile sets.
+    popart.popart_exception: shapes or dtypes do not fit.)",
+     "y = ops.batch_norm_inference(x, scale, bias, mean, var)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -2,6 +2,7 @@
 // (counted up in place), and weight decay, beta1, beta2, epsilon where they are tensors. Attributes: mode ("Adam",
 // "AdamNoBias", "AdaMax", "Lamb", "LambNoBias"), wd, b1, b2, eps.
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -49,6 +50,10 @@ const KindRegistration optimizer_kind = define_kind("AdamUpdater")
                                             .optimizer()
                                             .infer(updater_type)
                                             .lower(adam_updater);
+
+const CreatorRegistration optimizer_creators = {{
+    {"AdamUpdaterOp", "mode_>mode:name wd:optimizer b1:optimizer b2:optimizer eps:optimizer settings"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -7,6 +7,7 @@
 #include "frontends/popxl/kinds/parts.h"
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/kinds/sliding_window.h"
+#include "frontends/popxl/published.h"
 #include "ops/pooling/pool_support.h"
 
 namespace ipu::popxl {
@@ -94,6 +95,55 @@ const KindRegistration average_pool =
     define_kind("AveragePool").id("ai.onnx", 11).gradient({in(0), out(0)}).lower(average);
 const KindRegistration max_pool =
     define_kind("MaxPool").id("ai.onnx", 11).gradient({in(0), out(0)}).lower(maximum);
+
+const CreatorRegistration pooling_creators = {{
+    {"AveragePoolOp", "opid countIncludePad:int kernelShape:ints attributes>*:window settings"},
+    {"MaxPoolOp", "opid kernelShape:ints storageOrder:int attributes>*:window settings"},
+}};
+const FunctionRegistration pooling_functions = {{
+    {"AveragePool",
+     "average_pool(t, kernel_size:tuple>kernelShape, stride:window>strides=None, "
+     "padding:window>pads=None, out_pads:window>outPads=None, dilation:window>dilations=None, "
+     "in_dilations:window>inDilations=None, auto_pad:pad>padType='not_set', "
+     "ceil_mode:bool>ceilMode=False) -> averagepool_out",
+     R"(Mean of the elements in each window; padding is not counted.
+
+Args:
+    t: (N, C, d1, ..., dn), floating, one to three spatial dimensions.
+    kernel_size: of the window, one number for each spatial dimension.
+    stride, dilation: of the window; None: ones.
+    padding: (begin1, ..., beginn, end1, ..., endn); None: zeros.
+    out_pads: zeros around the result, in the same form.
+    in_dilations: steps between elements of `t`, zeros between; None: ones.
+    auto_pad: "not_set", or how to pad instead of by `padding`.
+    ceil_mode: a last window may reach over the end, with "not_set".
+
+Returns:
+    (N, C, o1, ..., on), in the dtype of `t`.
+
+Raises:
+    KeyError: another `auto_pad`.
+    popart.popart_exception: shapes do not fit.)",
+     "y = ops.average_pool(x, (2, 2), stride=(2, 2))"},
+    {"MaxPool",
+     "max_pool(t, kernel_size:tuple>kernelShape, stride:window>strides=None, padding:window>pads=None, "
+     "out_pads:window>outPads=None, dilation:window>dilations=None, "
+     "in_dilations:window>inDilations=None, auto_pad:pad>padType='not_set', "
+     "ceil_mode:bool>ceilMode=False, storage_order:order>storageOrder='row') -> maxpool_out",
+     R"(Largest element in each window; padding never wins.
+
+Args:
+    t, kernel_size, stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode: as of `average_pool`.
+    storage_order: "row".
+
+Returns:
+    (N, C, o1, ..., on), in the dtype of `t`.
+
+Raises:
+    KeyError: another `auto_pad` or `storage_order`.
+    popart.popart_exception: shapes do not fit, or the storage order is "column".)",
+     "y = ops.max_pool(x, (2, 2), stride=(2, 2))"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

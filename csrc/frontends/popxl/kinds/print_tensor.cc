@@ -2,6 +2,7 @@
 // edgeItems, maxLineWidth, digits, floatFormat, separator, openBracket, closeBracket.
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -44,6 +45,10 @@ const KindRegistration print_tensor_kind =
                        return attributes;
                      })
         .lower(print);
+
+const CreatorRegistration print_tensor_creators = {{
+    {"PrintTensorOp", "opid printSelf:bool printGradient:bool title:text fmt>*:format settings"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -3,6 +3,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -69,6 +70,75 @@ const KindRegistration kinds[] = {
     define_kind("RandomNormal").id("ai.onnx", 1).lower(normal),
     define_kind("ModifyRandomSeed").graphcore().lower(modify_seed),
 };
+
+const CreatorRegistration random_creators = {{
+    {"ModifyRandomSeedOp", "opid settings"},
+    {"DropoutOp", "opid ratio_>ratio:real settings"},
+    {"ShapedDropoutOp", "opid ratio_>ratio:real shape_>shape:ints settings"},
+    {"RandomNormalOp",
+     "opid shape_>shape:ints dataType_>dataType:number mean_>mean:real scale_>scale:real settings"},
+    {"RandomUniformOp",
+     "opid shape_>shape:ints dataType_>dataType:number high_>high:real low_>low:real settings"},
+}};
+const FunctionRegistration random_functions = {{
+    {"Dropout", "dropout(t, seed_tensor, p:float>ratio) -> dropout_out",
+     R"(Zeros each element with probability `p`; others are multiplied by 1 / (1 - p). The gradient draws from the same seed.
+
+Args:
+    t: any shape, floating.
+    seed_tensor: (2,), uint32; vary it between uses, iterations and replicas.
+    p: probability of zero, in [0, 1].
+
+Returns:
+    As `t`.
+
+Raises:
+    ValueError: the operands are on different IPUs or tile sets.
+    popart.popart_exception: the seed or `p` does not fit.)",
+     "y = ops.dropout(x, seed, p=0.1)"},
+    {"ShapedDropout", "shaped_dropout(t, seed_tensor, shape:sizes, ratio:float) -> shapeddropout_out",
+     R"(Dropout with one decision for all the elements of `t` that an element of `shape` broadcasts to.
+
+Args:
+    t: any shape, floating.
+    seed_tensor: (2,), uint32.
+    shape: broadcasts to that of `t`.
+    ratio: probability of zero, in [0, 1].
+
+Returns:
+    As `t`.
+
+Raises:
+    ValueError: the operands are on different IPUs or tile sets.
+    popart.popart_exception: `shape` does not broadcast to that of `t`, or the seed does not fit.)",
+     "y = ops.shaped_dropout(x, seed, shape=(x.shape[0], 1), ratio=0.1)  # whole rows"},
+    {"RandomUniform",
+     "random_uniform(seed_tensor, shape:sizes, low:float=0.0, high:float=1.0, "
+     "dtype:dtype>dataType=float32) -> random_uniform_out",
+     R"(Uniform samples in [low, high). The same seed gives the same samples.
+
+Args:
+    seed_tensor: (2,), uint32; vary it between uses, iterations and replicas.
+    shape, dtype: of the result; dtype is floating.
+    low, high: bounds.
+
+Raises:
+    popart.popart_exception: the seed or the dtype does not fit.)",
+     "u = ops.random_uniform(seed, (2, 3), low=-1.0)"},
+    {"RandomNormal",
+     "random_normal(seed_tensor, shape:sizes, mean:float=0.0, std:float>scale=1.0, "
+     "dtype:dtype>dataType=float32) -> random_normal_out",
+     R"(Samples of the normal distribution. The same seed gives the same samples.
+
+Args:
+    seed_tensor: (2,), uint32; vary it between uses, iterations and replicas.
+    shape, dtype: of the result; dtype is floating.
+    mean, std: of the distribution.
+
+Raises:
+    popart.popart_exception: the seed or the dtype does not fit.)",
+     "z = ops.random_normal(seed, (2, 3), std=0.02)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -6,6 +6,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
@@ -160,6 +161,46 @@ auto extreme_index(std::string kind) {
 }
 const KindRegistration argmax_kind = define_kind("ArgMax").id("ai.onnx", 11).lower(extreme_index("argmax"));
 const KindRegistration argmin_kind = define_kind("ArgMin").id("ai.onnx", 11).lower(extreme_index("argmin"));
+
+const CreatorRegistration reduction_creators = {{
+    {"ReduceL1Op ReduceL2Op ReduceLogSumOp ReduceLogSumExpOp ReduceMaxOp ReduceMeanOp ReduceMinOp "
+     "ReduceProdOp ReduceSumOp ReduceSumSquareOp",
+     "opid axes:ints keepdims:bool settings"},
+    {"ArgMaxOp ArgMinOp", "opid axis:int keepdims:bool settings"},
+}};
+const FunctionRegistration reduction_functions = {{
+    {"ReduceSum", "sum(t, axis:axes>axes=None, keepdims:bool=False) -> sum_out", "Sum of the elements.",
+     "rows = ops.sum(x, axis=1)  # x (2, 3) gives (2,)"},
+    {"ReduceMean", "mean(t, axis:axes>axes=None, keepdims:bool=False) -> mean_out",
+     "Arithmetic mean; of integers without its fraction.",
+     "mean = ops.mean(x, axis=(0, 1), keepdims=True)  # x (2, 3) gives (1, 1)"},
+    {"ReduceProd", "prod(t, axis:axes>axes=None, keepdims:bool=False) -> prod_out",
+     "Product of the elements.", "product = ops.prod(x)"},
+    {"ReduceMax", "max(t, axis:axes>axes=None, keepdims:bool=False) -> max_out",
+     "The largest element; NaN if there is one. Equal ones share the gradient.",
+     "largest = ops.max(x, axis=-1)"},
+    {"ReduceMin", "min(t, axis:axes>axes=None, keepdims:bool=False) -> min_out",
+     "The smallest element; NaN if there is one. Equal ones share the gradient.",
+     "smallest = ops.min(x, axis=-1)"},
+    {"ReduceSumSquare", "sumsquare(t, axis:axes>axes=None, keepdims:bool=False) -> sumsquare_out",
+     "Sum of the squares.", "energy = ops.sumsquare(x)"},
+    {"ReduceL1", "l1(t, axis:axes>axes=None, keepdims:bool=False) -> l1_out", "Sum of the magnitudes.",
+     "penalty = ops.l1(weight)"},
+    {"ReduceL2", "l2(t, axis:axes>axes=None, keepdims:bool=False) -> l2_out",
+     "Square root of the sum of the squares, of a float tensor; its gradient is 0 where it is 0.",
+     "norm = ops.l2(weight)"},
+    {"ReduceLogSum", "logsum(t, axis:axes>axes=None, keepdims:bool=False) -> logsum_out",
+     "Logarithm of the sum, of a float tensor.", "y = ops.logsum(probabilities, axis=1)"},
+    {"ReduceLogSumExp", "logsumexp(t, axis:axes>axes=None, keepdims:bool=False) -> logsumexp_out",
+     "Logarithm of the sum of the exponentials, of a float tensor, without overflow.",
+     "y = ops.logsumexp(scores, axis=1)"},
+    {"ArgMax", "argmax(t, dim:int>axis=0, keepdim:bool>keepdims=False) -> argmax_out",
+     "int32 index of the first largest element along `dim`, which goes, or stays with size 1. No gradient.",
+     "prediction = ops.argmax(scores, dim=1)  # (batch, classes) gives (batch,)"},
+    {"ArgMin", "argmin(t, dim:int>axis=0, keepdim:bool>keepdims=False) -> argmin_out",
+     "int32 index of the first smallest element along `dim`, which goes, or stays with size 1. No gradient.",
+     "nearest = ops.argmin(distances, dim=1)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

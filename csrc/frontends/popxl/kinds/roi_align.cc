@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -73,6 +74,33 @@ void roi_align(LowerCall& c) {
 
 const KindRegistration roi_align_kind =
     define_kind("RoiAlign").id("ai.onnx", 10).gradient({in(0), in(1), in(2)}).lower(roi_align);
+
+const CreatorRegistration roi_align_creators = {{
+    {"RoiAlignOp", "opid settings spatialScale:real samplingRatio:int alignedHeight:int alignedWidth:int"},
+}};
+const FunctionRegistration roi_align_functions = {{
+    {"RoiAlign",
+     "roi_align(t, rois, batch_index, output_size:pair, spatial_scale:float>spatialScale, "
+     "sampling_ratio:whole>samplingRatio) -> roi_align_out; "
+     "alignedHeight=int(output_size[0]), alignedWidth=int(output_size[1])",
+     R"(Mean of bilinear samples in each bin of each region of interest, without a shift by half a pixel.
+
+Args:
+    t: (N, C, H, W), floating.
+    rois: (R, 4), floating: x1, y1, x2, y2 in coordinates of the original image.
+    batch_index: (R,), integers: the image of each region.
+    output_size: bins along height and width.
+    spatial_scale: from coordinates of the original image to those of `t`.
+    sampling_ratio: samples along height and width of a bin, 1 or more.
+
+Returns:
+    (R, C, output_size[0], output_size[1]), in the dtype of `t`.
+
+Raises:
+    ValueError: the operands are on different IPUs or tile sets.
+    popart.popart_exception: shapes do not fit.)",
+     "y = ops.roi_align(x, rois, batch_index, (7, 7), 0.25, 2)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -7,6 +7,7 @@
 #include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -206,6 +207,41 @@ const KindRegistration dynamic_update_inplace_kind =
     define_kind("DynamicUpdateInplace").graphcore().modifies({0}).infer(infer_update).lower([](LowerCall& c) {
       c.overwrite(0, updated(c));
     });
+
+const CreatorRegistration scatter_creators = {{
+    {"ScatterOp",
+     "opid axis_>axis:int settings available_memory_proportion_=None>available_memory_proportion:real"},
+    {"ScatterReduceOp",
+     "opid axis_>axis:int axis_size_>axis_size:int reduction_>reduction:reduction "
+     "group_size_>group_size:int enable_index_broadcast_>enable_index_broadcast:bool "
+     "available_memory_proportion_>available_memory_proportion:real settings"},
+    {"DynamicUpdateOp DynamicUpdateInplaceOp",
+     "opid axes_>axes:ints sizes_>sizes:ints noOverlap_>no_overlap:bool settings "
+     "updateInInfo_=None>*:ignored"},
+}};
+const FunctionRegistration scatter_functions = {{
+    {"Scatter",
+     "scatter(t, indices, values, axis:int=0, available_memory_proportion:share=None) -> scatter_out",
+     R"(A copy of t in which values[i, j, ...] stands at t[indices[i, j, ...], j, ...] for axis 0, and so on. Gradients go
+to t and values.
+
+Args:
+    indices: of the shape of values, or smaller: the first values are then taken. With fewer axes they are repeated
+        along those they lack; a vector stands along `axis`. One outside of the axis stops the run.
+    values: of the rank and dtype of t.)",
+     "y = ops.scatter(x, popxl.constant([2, 0]), popxl.constant([5.0, 6.0]))  # y[2] = 5, y[0] = 6"},
+    {"DynamicUpdate",
+     "dynamic_update(t, index, t_update, axes:ints, sizes:ints, no_overlap:bool) -> dynamic_update_out",
+     R"(A copy of t with the block that `dynamic_slice` reads replaced by `t_update`. Gradients go to t and t_update.
+
+Args:
+    t_update: the block, or its elements in another shape.)",
+     "y = ops.dynamic_update(x, step, row, axes=[0], sizes=[1], no_overlap=True)"},
+    {"DynamicUpdateInplace",
+     "dynamic_update_(t, index, t_update, axes:ints, sizes:ints, "
+     "no_overlap:bool) -> dynamicupdateinplace_out",
+     "As `dynamic_update`; overwrites `t`."},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

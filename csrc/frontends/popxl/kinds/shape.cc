@@ -5,6 +5,7 @@
 
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -181,6 +182,18 @@ const KindRegistration subsample_kind =
       c.set_output(0, c.build("slice", {c.input(0)},
                               {{"starts", Shape(shape.size(), 0)}, {"sizes", sizes}, {"steps", strides}}));
     });
+
+const CreatorRegistration shape_creators = {{
+    {"TransposeOp TransposeInplaceOp", "opid perm_>perm:ints settings"},
+    {"ReshapeOp", "opid s>shape:ints settings handleZero=False>handle_zero:bool"},
+    {"ReshapeInplaceOp", "opid shape:ints settings"},
+    {"SliceOp SliceInplaceOp",
+     "opid starts_>starts:ints ends_>ends:ints axes_>axes:ints steps_>steps:ints settings"},
+    {"SplitOp", "opid axis_>axis:int split_>split:ints settings"},
+    {"SubsampleOp", "opid strides_>strides:ints settings"},
+    {"ConcatOp", "opid axis:int settings"},
+    {"ConcatInplaceOp", "axis:int settings"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -7,6 +7,7 @@
 #include "frontends/popxl/kinds/indexing.h"
 #include "frontends/popxl/kinds/read_attributes.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -168,6 +169,42 @@ const KindRegistration softmax_kind =
           const Attributes dim{{"dim", static_cast<int64_t>(rows.size()) - 1}};
           c.set_gradient(0, c.reshape(c.build("softmax_gradient", {y, dy}, dim), shape));
         });
+
+const CreatorRegistration statistics_creators = {{
+    {"LambSquareOp", "settings"},
+    {"ReduceMedianOp", "opid axes:ints keepdims:bool settings"},
+    {"SoftmaxOp", "opid axis_>axis:int settings"},
+    {"CumSumOp", "opid exclusive_>exclusive:bool reverse_>reverse:bool settings"},
+    {"HistogramOp", "opid levels_>levels:reals absoluteOfInput_>absolute_of_input:bool settings"},
+    {"TopKOp", "opid k:int axis:int largest:bool sorted:bool settings available_memory_proportion=None:real"},
+}};
+const FunctionRegistration statistics_functions = {{
+    {"ReduceMedian", "median(t, axis:axes>axes=None, keepdims:bool=False) -> median_out, median_indices!",
+     R"(The middle element, the lower of two; NaN if there is one. The op has a second output: the int32 index of the
+element along the reduced axes, as one.)",
+     "middle = ops.median(popxl.constant([4.0, 1.0, 3.0, 2.0]))  # 2"},
+    {"TopK",
+     "topk(t, k:int, axis:int, largest:bool, sorted:bool, "
+     "available_memory_proportion:share=None) -> topk_out_value, topk_out_indices",
+     R"(The k largest (or smallest) elements along an axis and their int32 indices; both of t's shape, with k along the
+axis. Gradients go to the elements taken.
+
+Args:
+    k: at least 1, at most the size of the axis.
+    sorted: whether they are in order; else the order is not promised.
+    available_memory_proportion: a hint without effect on values.
+
+Raises:
+    popart.popart_exception: k is larger than the axis, or below 1.)",
+     "values, indices = ops.topk(scores, 5, axis=1, largest=True, sorted=True)"},
+    {"LambSquare", "lamb_square(t) -> lamb_square_out",
+     "float32 sum of the squares of all elements of a float tensor, of rank 0. No gradient.",
+     "norm = ops.sqrt(ops.lamb_square(weight))"},
+    {"Softmax", "softmax(t, axis:int) -> softmax_out",
+     R"(exp(t) over its sum along all axes from `axis` to the last, taken as one; a negative axis counts from the end.
+For the last axis alone that is the usual softmax.)",
+     "probabilities = ops.softmax(scores, axis=-1)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -3,6 +3,7 @@
 
 #include "frontends/popxl/call_check.h"
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 #include "support/error.h"
 
 namespace ipu::popxl {
@@ -122,6 +123,19 @@ const KindRegistration multi_exchange =
     });
 const KindRegistration ipu_copy = define_kind("IpuCopy").graphcore().infer(same_as_input);
 const KindRegistration io_tile_copy = define_kind("IoTileCopy").graphcore().infer(same_as_input);
+
+const CreatorRegistration structural_creators = {{
+    {"IoTileCopyOp", "opid settings"},
+    {"InitOp",
+     "opid tensorInfo>*:info tensorType>*:ignored initType>init:name settings batchAxis=-1>*:ignored"},
+    {"HostLoadOp HostStoreOp", "opid settings sid_>stream:text"},
+    {"RemoteLoadOp RemoteLoadInplaceOp RemoteStoreOp", "opid settings remoteBufferId>buffer:int"},
+    {"RemoteCodeLoadOp", "opid graphid>graph:text destinationType>destination:name settings"},
+    {"IpuCopyOp", "opid destIpu>destination:int settings"},
+    {"CallOp", "opid callee>@:callee modifiedInputsViaAttrs=()>@:modified settings"},
+    {"LoopOp", "opid settings callee_>@:callee numImplicitScanOutputs_=0>*:ignored"},
+    {"IfOp", "opid thenBranchInfo>@:branch elseBranchInfo>@:branch settings"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "frontends/popxl/op_kind.h"
+#include "frontends/popxl/published.h"
 
 namespace ipu::popxl {
 namespace {
@@ -164,6 +165,143 @@ const KindRegistration kinds[] = {
     update("CopyVarUpdate", copy),
     update("AdamVarUpdate", adam_var_update),
 };
+
+const CreatorRegistration var_update_creators = {{
+    {"VarUpdateOp VarUpdateWithUpdaterOp", "opid settings"},
+    {"CopyVarUpdateOp AccumulatorZeroOp", "settings"},
+    {"AccumulateBaseOp", "opid accumulationType:name optimizer_value>factor:optimizer settings"},
+    {"AccumulateOp", "accumulationType:name factor:optimizer settings"},
+    {"SparseAccumulateOp", "accumulationType:name optimizer_value>factor:optimizer axis:int settings"},
+    {"AccumulatorScaleOp", "factor:optimizer settings"},
+    {"AdamVarUpdateOp", "learningRate>lr:optimizer maxWeightNorm>mwn:optimizer settings"},
+}};
+const FunctionRegistration var_update_functions = {{
+    {"Accumulate",
+     "var_updates.accumulate_(t, X, "
+     "f:factor?>factor@2=None) -> accumulate__{t.name}; accumulationType='Add' if f is None else 'DampenedAdd'",
+     R"(t becomes t + f * X; without f, t + X.
+
+Args:
+    t: any shape and dtype.
+    X: of the shape of `t`.
+    f: a number other than 0, or ().
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: the operands are of another graph, or on different IPUs or tile sets.)",
+     "ops.var_updates.accumulate_(accumulator, gradient, 1 / 4)"},
+    {"Accumulate",
+     "var_updates.accumulate_square_(t, X, "
+     "f:factor>factor@2=1.0) -> accumulate_square__{t.name}; accumulationType='DampenedAddSquare'",
+     R"(t becomes t + f * X * X.
+
+Args:
+    t, X, f: as of `accumulate_`.
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: as of `accumulate_`.)",
+     "ops.var_updates.accumulate_square_(second_moment, gradient)"},
+    {"Accumulate",
+     "var_updates.accumulate_moving_average_(t, X, "
+     "f:factor>factor@2) -> accumulate_moving_avg__{t.name}; accumulationType='MovingAverage'",
+     R"(t becomes f * t + (1 - f) * X.
+
+Args:
+    t, X: as of `accumulate_`.
+    f: a number or ().
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: as of `accumulate_`.)",
+     "ops.var_updates.accumulate_moving_average_(first_moment, gradient, 0.9)"},
+    {"Accumulate",
+     "var_updates.accumulate_moving_average_square_(t, X, "
+     "f:factor>factor@2) -> accumulate_moving_avg_square__{t.name}; accumulationType='MovingAverageSquare'",
+     R"(t becomes f * t + (1 - f) * X * X.
+
+Args:
+    t, X: as of `accumulate_`.
+    f: a number or ().
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: as of `accumulate_`.)",
+     "ops.var_updates.accumulate_moving_average_square_(second_moment, gradient, 0.999)"},
+    {"AccumulatorScale",
+     "var_updates.accumulator_scale_(t, f:factor>factor@2) -> accumulator_scale__{t.name}",
+     R"(t becomes f * t; the number 0 makes it 0, also where it is NaN.
+
+Args:
+    t: any shape and dtype.
+    f: a number or ().
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: as of `accumulate_`.)",
+     "ops.var_updates.accumulator_scale_(momentum, 0.9)"},
+    {"PopartSparseAccumulate",
+     "var_updates.sparse_accumulate_(t, X, indices@3, axis:whole=0, f:factor?>factor@2=None, "
+     "W?@4) -> sparse_accumulate__{t.name}; accumulationType='Add' if f is None else 'DampenedAdd'",
+     R"(f * X is added to the slices of t along `axis` at `indices`; equal indices add up.
+
+Args:
+    t: any shape.
+    X: slices of `t`, one for each index.
+    indices: integers.
+    axis: of `t`.
+    f: a number or (); None: 1.
+    W: a variable that `t` lies in memory like; no effect on values.
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: as of `accumulate_`.)",
+     "ops.var_updates.sparse_accumulate_(table_gradient, rows, tokens)"},
+    {"AdamVarUpdate",
+     "var_updates.adam_var_update(t, x, r1, r2, learning_rate:factor?>lr@4=None, "
+     "max_weight_norm:factor?>mwn@5=None) -> adam_var_update_out",
+     R"(t becomes t - learning_rate * ratio * x with ratio = min(sqrt(r1), max_weight_norm) / sqrt(r2), or 1 where one of
+the three is 0.
+
+Args:
+    t: the weight.
+    x: of the shape of `t`: what `lamb_updater` gives.
+    r1, r2: (), squared norms of `t` and of `x` (`ops.lamb_square`).
+    learning_rate: a number or (); None: 1.
+    max_weight_norm: a number or (); None: no limit.
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: the operands are of another graph, or on different IPUs or tile sets.)",
+     "ops.var_updates.adam_var_update(w, x, ops.lamb_square(w), ops.lamb_square(x), 0.01)"},
+    {"CopyVarUpdate", "var_updates.copy_var_update_(t, X) -> updated__{t.name}",
+     R"(t becomes X, converted to the dtype of `t`.
+
+Args:
+    t: any shape and dtype.
+    X: of the shape of `t`, which is checked when a Session is built.
+
+Returns:
+    The memory of `t`.
+
+Raises:
+    ValueError: the operands are of another graph, or on different IPUs or tile sets.)",
+     "ops.var_updates.copy_var_update_(weight, new_weight)"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl
