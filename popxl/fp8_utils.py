@@ -1,13 +1,13 @@
 """Conversions of float8 on the host, and the choice of a scale for it.
 
-Codes have no infinity and one NaN, 0x80. Both directions go through tables of exact values: 256 codes one way, the
-magnitudes of the 128 codes without a sign the other, where ties go to the even code.
+Codes have no infinity and one NaN, 0x80 (ipu_common.float8).
 """
 
 import sys
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
+from ipu_common import float8
 
 from popxl import dtypes
 
@@ -30,48 +30,10 @@ ieee_fp16_denorms = FpDef(5, 10, 15, True, True)
 ieee_fp32_no_denorms = FpDef(8, 23, 127, False, True)
 
 _FORMATS = {dtypes.float8_143: float8_143_def, dtypes.float8_152: float8_152_def}
-_NAN = 0x80
-_tables: dict[Any, Any] = {}
 
 
-def _magnitudes(dtype: dtypes.dtype) -> np.ndarray:
-    """float64 values of the codes 0 to 127, in rising order."""
-    if dtype not in _tables:
-        form = _FORMATS[dtype]
-        codes = np.arange(128)
-        exponents, mantissas = codes >> form.mantissa_bits, codes & ((1 << form.mantissa_bits) - 1)
-        fraction = mantissas / (1 << form.mantissa_bits)
-        normal = np.ldexp(1.0 + fraction, exponents - form.exponent_bias)
-        _tables[dtype] = np.where(exponents == 0, np.ldexp(fraction, 1 - form.exponent_bias), normal)
-    return _tables[dtype]
-
-
-def _values(dtype: dtypes.dtype) -> np.ndarray:
-    """float64 values of all codes."""
-    magnitudes = _magnitudes(dtype)
-    values = np.concatenate([magnitudes, -magnitudes])
-    values[_NAN] = np.nan
-    return values
-
-
-def _float8_codes(values: np.ndarray, dtype: dtypes.dtype, nan_on_overflow: bool) -> np.ndarray:
-    """uint8 codes nearest to float64 values, ties to the even code."""
-    magnitudes = _magnitudes(dtype)
-    size = np.abs(values)
-    with np.errstate(invalid="ignore"):
-        # Number of midpoints below: a value between two neighbours goes to the nearer one.
-        midpoints = (magnitudes[:-1] + magnitudes[1:]) / 2
-        codes = np.searchsorted(midpoints, size, side="left")
-        on_midpoint = (codes < 127) & (size == midpoints[np.minimum(codes, 126)])
-        codes += on_midpoint & (codes % 2 == 1)
-        half_step = (magnitudes[-1] - magnitudes[-2]) / 2
-        overflow = size >= magnitudes[-1] + half_step
-    codes = codes.astype(np.uint8)
-    codes[np.signbit(values) & (codes != 0)] |= 0x80
-    if nan_on_overflow:
-        codes[overflow] = _NAN
-    codes[~np.isfinite(values)] = _NAN
-    return codes
+def _bits(dtype: dtypes.dtype) -> tuple[int, int]:
+    return _FORMATS[dtype].mantissa_bits, _FORMATS[dtype].exponent_bias
 
 
 def _array(src: Any) -> np.ndarray:
@@ -115,7 +77,8 @@ def host_pow2scale_cast_to_fp8(
         )
     assert dtype is not None
     scaled = np.ldexp(array.astype(np.float64), _check_scale(log2_scale))
-    codes = _float8_codes(scaled.reshape(-1), dtype, nan_on_overflow)
+    flat = scaled.reshape(-1)
+    codes = float8.codes_of(flat, ~np.isfinite(flat), _bits(dtype), nan_on_overflow)
     return codes.reshape(array.shape).view(dtype.as_numpy())
 
 
@@ -141,7 +104,7 @@ def host_pow2scale_cast_from_fp8(src: Any, dtype: Optional[dtypes.dtype] = None,
             "or popxl.float64."
         )
     assert source is not None and dtype is not None
-    table = np.ldexp(_values(source), _check_scale(log2_scale))
+    table = np.ldexp(float8.values_of_codes(*_bits(source)), _check_scale(log2_scale))
     with np.errstate(over="ignore"):
         return table.astype(dtype.as_numpy())[np.ascontiguousarray(array).view(np.uint8)].reshape(array.shape)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+from ipu_common import float8
 
 from popart._impl.enums import DataType
 from popart._impl.exceptions import popart_exception
 
-_NAN = 0x80
-# (mantissa bits, exponent bias) of each format.
-_FORMATS = {DataType.FLOAT8_143: (3, 8), DataType.FLOAT8_152: (2, 16)}
+_FORMATS = {DataType.FLOAT8_143: float8.FLOAT8_143, DataType.FLOAT8_152: float8.FLOAT8_152}
 _SCALES = range(-31, 32)
 
 
@@ -23,42 +22,19 @@ def _format(format: Any) -> tuple[int, int]:
     return _FORMATS[format]
 
 
-def _values(format: Any) -> numpy.ndarray:
-    """The value of each of the 256 codes."""
-    mantissa, bias = _format(format)
-    codes = numpy.arange(256)
-    fraction, exponent = codes & ((1 << mantissa) - 1), (codes & 0x7F) >> mantissa
-    normal = numpy.ldexp(1.0 + fraction / (1 << mantissa), exponent - bias)
-    subnormal = numpy.ldexp(fraction / (1 << mantissa), 1 - bias)
-    values = numpy.where(exponent == 0, subnormal, normal) * numpy.where(codes < 128, 1.0, -1.0)
-    values[_NAN] = numpy.nan
-    return values
-
-
 def encode(format: Any, array: Any, log2_scale: int = 0, nan_on_overflow: bool = True) -> numpy.ndarray:
     """The code nearest to array·2^log2_scale, ties to even, of each element in C order: a 1-D uint8 array."""
-    values = _values(format)[:128]
+    form = _format(format)
     flat = numpy.ascontiguousarray(array).reshape(-1).astype(numpy.float64)
     scaled = numpy.ldexp(flat, int(log2_scale))
-    size = numpy.abs(scaled)
-    above = numpy.searchsorted(values, size, side="left").clip(1, 127)
-    below = above - 1
-    middle = (values[below] + values[above]) / 2
-    takes_above = (size > middle) | ((size == middle) & (above % 2 == 0))
-    codes = numpy.where(takes_above, above, below)
-    # One more step of the last interval: what would round to the code after the largest overflows.
-    overflows = size >= values[127] + (values[127] - values[126]) / 2
-    codes = numpy.where(overflows, _NAN if nan_on_overflow else 127, codes)
-    lost = numpy.isnan(scaled) | numpy.isinf(flat)
-    is_nan = lost | (overflows & nan_on_overflow)
-    negative = (scaled < 0) & (codes != 0) & ~is_nan
-    return numpy.where(is_nan, _NAN, codes + 128 * negative).astype(numpy.uint8)
+    return float8.codes_of(scaled, numpy.isnan(scaled) | numpy.isinf(flat), form, nan_on_overflow)
 
 
 def decode(format: Any, codes: Any, dtype: Any, log2_scale: int = 0) -> numpy.ndarray:
     """value·2^log2_scale of each code: a 1-D array of the NumPy type."""
+    values = float8.values_of_codes(*_format(format))
     flat = numpy.ascontiguousarray(codes).reshape(-1).view(numpy.uint8)
-    return numpy.ldexp(_values(format)[flat], int(log2_scale)).astype(dtype)
+    return numpy.ldexp(values[flat], int(log2_scale)).astype(dtype)
 
 
 def best_scale(array: Any, format: Any) -> int:
