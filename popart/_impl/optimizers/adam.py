@@ -6,19 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from popart._impl.enums import AdamMode, DataType, WeightDecayMode
-from popart._impl.optimizers.optimizer import Hyper, Optimizer, _native_type
-from popart._impl.optimizers.values import ClipNormSettings, OptimizerValueMap
-
-_KINDS = {
-    "Adam": "adam",
-    "AdamNoBias": "adam_no_bias",
-    "AdaMax": "adamax",
-    "Lamb": "lamb",
-    "LambNoBias": "lamb_no_bias",
-}
+from popart._impl.optimizers.optimizer import Hyper, MomentOptimizer
+from popart._impl.optimizers.values import ClipNormSettings
 
 
-class Adam(Optimizer):
+class Adam(MomentOptimizer):
     """Steps of the size of the mean gradient over its root mean square.
 
     Args:
@@ -39,6 +31,14 @@ class Adam(Optimizer):
     """
 
     _family = "Adam"
+    _kinds = {
+        "Adam": "adam",
+        "AdamNoBias": "adam_no_bias",
+        "AdaMax": "adamax",
+        "Lamb": "lamb",
+        "LambNoBias": "lamb_no_bias",
+    }
+    _flag = ("scaled_optimizer_state", "scaled_state")
     _hypers = (
         Hyper("learningRate", 0.1, "lr"),
         Hyper("weightDecay", 0.0, "weight_decay"),
@@ -66,40 +66,3 @@ class Adam(Optimizer):
         self.scaled_optimizer_state = bool(scaled_optimizer_state)
         self._check_types(self._types, also=("accum_type",))
         super().__init__(values, clip_norm_settings, debugContext)
-
-    def learningRates(self) -> OptimizerValueMap:
-        return self._values["learningRate"]
-
-    def weightDecays(self) -> OptimizerValueMap:
-        return self._values["weightDecay"]
-
-    def beta1s(self) -> OptimizerValueMap:
-        return self._values["beta1"]
-
-    def beta2s(self) -> OptimizerValueMap:
-        return self._values["beta2"]
-
-    def epss(self) -> OptimizerValueMap:
-        return self._values["eps"]
-
-    def maxWeightNorms(self) -> OptimizerValueMap:
-        return self._values["maxWeightNorm"]
-
-    def _native_modes(self) -> dict[str, Any]:
-        return {
-            "kind": _KINDS[self.mode.name],
-            "decay": "l2" if self.weight_decay_mode == WeightDecayMode["L2Regularization"] else "decay",
-            "scaled_state": self.scaled_optimizer_state,
-        }
-
-    def _native_types(self, weight: DataType) -> dict[str, str]:
-        names = {"accum_type": "accum", "accl1_type": "first", "accl2_type": "second"}
-        return {names[name]: _native_type(dtype, weight) for name, dtype in self._types.items()}
-
-    def _modes(self) -> dict[str, Any]:
-        return {
-            "mode": self.mode,
-            "weight_decay_mode": self.weight_decay_mode,
-            **self._types,
-            "scaled_optimizer_state": self.scaled_optimizer_state,
-        }

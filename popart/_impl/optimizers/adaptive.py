@@ -7,13 +7,10 @@ from typing import Any
 
 from popart._impl.enums import AdaptiveMode, DataType, WeightDecayMode
 from popart._impl.exceptions import popart_exception
-from popart._impl.optimizers.optimizer import Hyper, Optimizer, _native_type
-from popart._impl.optimizers.values import OptimizerValueMap
-
-_KINDS = {"AdaGrad": "adagrad", "RMSProp": "rmsprop", "CenteredRMSProp": "rmsprop_centred", "AdaDelta": "adadelta"}
+from popart._impl.optimizers.optimizer import Hyper, MomentOptimizer
 
 
-class Adaptive(Optimizer):
+class Adaptive(MomentOptimizer):
     """Steps of the size of the gradient over its root mean square.
 
     Args:
@@ -33,6 +30,8 @@ class Adaptive(Optimizer):
     """
 
     _family = "Adaptive"
+    _kinds = {"AdaGrad": "adagrad", "RMSProp": "rmsprop", "CenteredRMSProp": "rmsprop_centred", "AdaDelta": "adadelta"}
+    _flag = ("rmsprop_tf_variant", "tf_variant")
     _hypers = (
         Hyper("learningRate", 0.01, "lr"),
         Hyper("weightDecay", 0.0, "weight_decay"),
@@ -67,37 +66,3 @@ class Adaptive(Optimizer):
                 f"Adaptive: rmsprop_tf_variant is set and the mode is {mode.name}: it is for RMSProp and CenteredRMSProp."
             )
         super().__init__(values, (), debugContext)
-
-    def learningRates(self) -> OptimizerValueMap:
-        return self._values["learningRate"]
-
-    def weightDecays(self) -> OptimizerValueMap:
-        return self._values["weightDecay"]
-
-    def alphas(self) -> OptimizerValueMap:
-        return self._values["alpha"]
-
-    def momentums(self) -> OptimizerValueMap:
-        return self._values["momentum"]
-
-    def epss(self) -> OptimizerValueMap:
-        return self._values["eps"]
-
-    def _native_modes(self) -> dict[str, Any]:
-        return {
-            "kind": _KINDS[self.mode.name],
-            "decay": "l2" if self.weight_decay_mode == WeightDecayMode["L2Regularization"] else "decay",
-            "tf_variant": self.rmsprop_tf_variant,
-        }
-
-    def _native_types(self, weight: DataType) -> dict[str, str]:
-        names = {"accum_type": "accum", "accl1_type": "first", "accl2_type": "second", "accl3_type": "third"}
-        return {names[name]: _native_type(dtype, weight) for name, dtype in self._types.items()}
-
-    def _modes(self) -> dict[str, Any]:
-        return {
-            "mode": self.mode,
-            "weight_decay_mode": self.weight_decay_mode,
-            **self._types,
-            "rmsprop_tf_variant": self.rmsprop_tf_variant,
-        }

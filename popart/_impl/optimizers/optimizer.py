@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from popart._impl.enums import DataType
+from popart._impl.enums import DataType, WeightDecayMode
 from popart._impl.exceptions import popart_exception, popart_runtime_error
 from popart._impl.optimizers.values import ClipNormSettings, OptimizerValue, OptimizerValueMap
 
 
 @dataclasses.dataclass(frozen=True)
 class Hyper:
-    """A hyper-parameter of a class: its key for one weight, its default, and what the native side calls it."""
+    """A hyper-parameter of a class: its key for one weight, its default, and what the native side calls it. The values of all
+    weights are published as `<key>s`, or by `method`."""
 
     key: str
     default: float
     native: str
     may_be_negative: bool = False
     must_be_positive: bool = False
+    method: str = ""
 
     @property
     def default_key(self) -> str:
@@ -34,6 +36,14 @@ def _pair(key: str, value: Any, of: str) -> OptimizerValue:
     return OptimizerValue(tuple(value))
 
 
+def _reader(name: str, key: str, owner: type) -> Callable[[Any], OptimizerValueMap]:
+    def read(self) -> OptimizerValueMap:  # type: ignore[no-untyped-def]
+        return self._values[key]
+
+    read.__name__, read.__qualname__, read.__module__ = name, f"{owner.__qualname__}.{name}", owner.__module__
+    return read
+
+
 def _native_type(dtype: DataType, weight: DataType) -> str:
     return (weight if dtype == DataType.UNDEFINED else dtype).name
 
@@ -45,6 +55,11 @@ class Optimizer:
     _hypers: tuple[Hyper, ...] = ()
     _aliases: dict[str, str] = {}  # deprecated keys
     _default_keys: dict[str, str] = {}  # of hyper-parameters whose key does not begin with "default"
+
+    def __init_subclass__(cls) -> None:
+        for hyper in vars(cls).get("_hypers", ()):
+            name = hyper.method or f"{hyper.key}s"
+            setattr(cls, name, _reader(name, hyper.key, cls))
 
     def __init__(
         self, values: Mapping[str, Any], clip_norm_settings: Sequence[ClipNormSettings], debugContext: Any
@@ -219,6 +234,34 @@ class Optimizer:
             for hyper in self._hypers
         }
         return {"hyper": group, "types": self._native_types(dtype)}
+
+
+class MomentOptimizer(Optimizer):
+    """Base of Adam and Adaptive: a mode, a mode of the weight decay, types of the state, and one flag.
+
+    Attributes:
+        _kinds: mode to what the native side calls it.
+        _flag: the flag, and what the native side calls it.
+    """
+
+    _kinds: dict[str, str]
+    _flag: tuple[str, str]
+    mode: Any
+    weight_decay_mode: Any
+    _types: dict[str, DataType]
+
+    def _native_modes(self) -> dict[str, Any]:
+        name, native = self._flag
+        decay = "l2" if self.weight_decay_mode == WeightDecayMode["L2Regularization"] else "decay"
+        return {"kind": self._kinds[self.mode.name], "decay": decay, native: getattr(self, name)}
+
+    def _native_types(self, weight: DataType) -> dict[str, str]:
+        natives = ("accum", "first", "second", "third")
+        return {native: _native_type(dtype, weight) for native, dtype in zip(natives, self._types.values())}
+
+    def _modes(self) -> dict[str, Any]:
+        modes = {"mode": self.mode, "weight_decay_mode": self.weight_decay_mode, **self._types}
+        return {**modes, self._flag[0]: getattr(self, self._flag[0])}
 
 
 def check_replacement(old: Optimizer, new: Optimizer) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from popart._impl.enums import DataType, SGDAccumulatorAndMomentum
 from popart._impl.exceptions import popart_exception
 from popart._impl.optimizers.optimizer import Hyper, Optimizer, _native_type
-from popart._impl.optimizers.values import ClipNormSettings, OptimizerValue, OptimizerValueMap
+from popart._impl.optimizers.values import ClipNormSettings, OptimizerValue
 
 
 class SGD(Optimizer):
@@ -35,7 +35,7 @@ class SGD(Optimizer):
         Hyper("momentum", 0.0, "momentum"),
         Hyper("dampening", 0.0, "dampening"),
         Hyper("velocityScaling", 1.0, "velocity_scaling", must_be_positive=True),
-        Hyper("nesterov", 0.0, "nesterov", may_be_negative=True),
+        Hyper("nesterov", 0.0, "nesterov", may_be_negative=True, method="nesterov"),
     )
     _default_keys = {"nesterov": "nesterov"}
 
@@ -52,24 +52,6 @@ class SGD(Optimizer):
         self._accum_type, self._accl1_type = accumType, accl1Type
         self._check_types({"accumType": accumType, "accl1Type": accl1Type}, also=("accumType", "accl1Type"))
         super().__init__(pyd, clip_norm_settings, debugContext)
-
-    def learningRates(self) -> OptimizerValueMap:
-        return self._values["learningRate"]
-
-    def weightDecays(self) -> OptimizerValueMap:
-        return self._values["weightDecay"]
-
-    def momentums(self) -> OptimizerValueMap:
-        return self._values["momentum"]
-
-    def dampenings(self) -> OptimizerValueMap:
-        return self._values["dampening"]
-
-    def velocityScalings(self) -> OptimizerValueMap:
-        return self._values["velocityScaling"]
-
-    def nesterov(self) -> OptimizerValueMap:
-        return self._values["nesterov"]
 
     def has_momentum(self, weight: str) -> bool:
         momentum = self.value("momentum", weight)
