@@ -2,7 +2,7 @@
 """Checks that errors of the core leave names and cures to the front ends, and that nothing decides by the English of an error.
 
 1. No text of csrc names the API of a front end, but in the rooms of that front end. A text is a string with a space in it.
-2. Each row of a table of cures is about a reason that the core gives, and has only parameters of that reason as fields.
+2. Each row of a table of cures or of categories is about a reason that the core gives, and has only parameters of that reason as fields.
 3. No module of a Python package looks for words in the text of an exception: `type`, `code`, `reason` and `parameters` say which
    it is. FOREIGN lists the modules that look at what another project says, which has nothing but a text.
 """
@@ -32,6 +32,7 @@ NAMES = {
     "popart": r"\bpopart\.\w+|\bSessionOptions\b|\bBuilder\.\w+",
     "popxl": r"\bpopxl\.\w+|\bin_sequence\b",
 }
+CATEGORIES = pathlib.Path("csrc") / "support" / "error_category.cc"
 TORCH_TABLE = pathlib.Path("csrc") / "frontends" / "torch" / "errors.cc"
 PYTHON_TABLES = [pathlib.Path("popart") / "_impl" / "core_errors.py", pathlib.Path("popxl") / "_impl" / "errors.py"]
 FOREIGN = {
@@ -83,7 +84,10 @@ def reasons(sources):
 
 
 def rows(root):
-    """(file, reason, text, extra fields) of each row of a table."""
+    """(file, reason, text, extra fields) of each row of a table; that of categories has no texts."""
+    if (root / CATEGORIES).exists():
+        for reason in re.findall(r'\{"(\w+)", k\w+\}', (root / CATEGORIES).read_text()):
+            yield CATEGORIES, reason, "", set()
     if (root / TORCH_TABLE).exists():
         source = (root / TORCH_TABLE).read_text()
         for reason, strings in ROW.findall(source.partition("kWordings[]")[2]):

@@ -117,7 +117,8 @@ std::byte* Engine::Impl::remote_place(const Actor& actor, const Step& step, int 
   if (number < 0 || number >= buffer.entries)
     throw Error(ErrorCode::kExecution,
                 fmt::format("remote buffer entry out of range: entry {} of '{}', which has entries 0 to {}",
-                            number, buffer.name, buffer.entries - 1));
+                            number, buffer.name, buffer.entries - 1))
+        .because("index_out_of_range", {{"operand", "entry"}});
   return remote_entry(step.object, number, actor.replica);
 }
 
@@ -126,7 +127,8 @@ void Engine::Impl::raise_ended(int stream, int replica) const {
   throw Error(ErrorCode::kExecution,
               fmt::format("stream ended: '{}' {} one more element on replica {} than the host {}", of.name,
                           of.is_input() ? "was asked for" : "gives", replica,
-                          of.is_input() ? "gave" : "has room for"));
+                          of.is_input() ? "gave" : "has room for"))
+      .because("stream_ended", {{"stream", of.name}});
 }
 
 // An element whose place must not be written yet is made in memory of the actor's own.

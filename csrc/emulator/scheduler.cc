@@ -51,7 +51,8 @@ void Engine::Impl::begin_ports() {
       throw Error(
           ErrorCode::kExecution,
           fmt::format("nothing is bound to stream '{}': entry point '{}' {} {} elements", stream.name,
-                      program->entry_points[entry], stream.is_input() ? "takes" : "gives", moved.count()));
+                      program->entry_points[entry], stream.is_input() ? "takes" : "gives", moved.count()))
+          .because("not_bound");
     port->begin({stream, moved, program->replicas, streams[s].host_bytes()});
     if (!port->stays() && stream.is_input()) make_landings(static_cast<int>(s));
   }

@@ -38,7 +38,8 @@ int Session::find_entry(const std::string& name) const {
   if (program_)
     for (const std::string& other : program_->entry_points) known += (known.empty() ? "" : ", ") + other;
   throw Error(ErrorCode::kExecution,
-              fmt::format("no entry point: the program has none called '{}'; it has {}", name, known));
+              fmt::format("no entry point: the program has none called '{}'; it has {}", name, known))
+      .because("no_entry_point");
 }
 
 Session::~Session() {  // nobody else has it any more
@@ -102,7 +103,9 @@ void Session::attach() {
   IPU_CHECK(!executable_.is_dry, "a dry run has no program for a device");
   if (!program_) return;
   OwnedLock::Hold device(device_);
-  if (engine_ != nullptr) throw Error(ErrorCode::kExecution, "already attached: the model holds a device");
+  if (engine_ != nullptr)
+    throw Error(ErrorCode::kExecution, "already attached: the model holds a device")
+        .because("already_attached");
   ErrorContext activity("attaching to a device");
   auto lease = settings_.lease;
   if (lease == nullptr)
@@ -189,7 +192,8 @@ int64_t Session::cycles_of(int ipu) {
 
 int64_t Session::cycles_in(const std::function<double(const emulator::Engine&)>& seconds) {
   OwnedLock::Hold device(device_);
-  if (!has_run_) throw Error(ErrorCode::kExecution, "no cycle count: the model has not run yet");
+  if (!has_run_)
+    throw Error(ErrorCode::kExecution, "no cycle count: the model has not run yet").because("not_run");
   if (!program_) return 0;
   return static_cast<int64_t>(seconds(loaded("reading the cycle count")) *
                               settings_.device.system().clock_hz);

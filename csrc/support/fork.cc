@@ -92,7 +92,8 @@ void OwnProcess::refuse(const char* what) const {
                   "The threads that serve it stayed there.\n"
                   "  try:      make the wrapper in this process, or start processes with 'spawn' "
                   "instead of 'fork'",
-                  what, process_, ::getpid()));
+                  what, process_, ::getpid()))
+      .because("in_forked_process");
 }
 
 }  // namespace ipu

@@ -362,6 +362,19 @@ def test_a_text_with_a_name_of_a_front_end_is_refused(errors, room, text, name):
     assert result.stdout.startswith(f"csrc/{room}/b.cc:2: '{name}: give the error a reason")
 
 
+def test_a_category_of_a_reason_that_nothing_gives_is_refused(errors):
+    write(
+        errors / "csrc" / "support" / "error_category.cc",
+        '    {"few_rings", kNotFound},\n    {"unknown", kNotFound},\n',
+    )
+    result = run("check_errors.py", errors)
+    assert result.returncode != 0
+    assert (
+        "error_category.cc: nothing raises an error of the reason 'unknown'" in result.stdout
+        and "few_rings" not in result.stdout
+    )
+
+
 def test_names_in_comments_in_own_rooms_and_without_a_text_pass(errors):
     write(
         errors / "csrc" / "ir" / "b.h",

@@ -236,7 +236,8 @@ void recover(std::string_view action, int attached_ipus) {
   if (!s.unusable->recoverable()) throw DeviceError(*s.unusable);
   if (strength(action) < strength(s.unusable->recovery_action()))
     throw Error(ErrorCode::kExecution, fmt::format("reset is not enough: {} was made, {} is needed", action,
-                                                   s.unusable->recovery_action()));
+                                                   s.unusable->recovery_action()))
+        .because("reset_not_enough");
   s.unusable.reset();
 }
 

@@ -31,7 +31,8 @@ void ArrayPort::check_bound(const StreamRun& run) const {
   if (fits && (data_ != nullptr || bound_ * element_bytes_ == 0)) return;
   throw Error(ErrorCode::kExecution,
               fmt::format("wrong tensor for stream '{}': {} elements bound, {} expected", run.stream.name,
-                          bound_, wanted));
+                          bound_, wanted))
+      .because("wrong_elements");
 }
 
 void ArrayPort::begin(const StreamRun& run) {

@@ -62,7 +62,8 @@ void EdgeConversion::raise_unfit(const std::byte* from, int64_t number) const {
   throw Error(ErrorCode::kExecution,
               fmt::format("integer does not fit: element {} of input '{}' is {}, outside of [{}, {}]; "
                           "the IPU has 32-bit integers, so bring the values in range on the host",
-                          to_string(at), name_, read_i64(from, i), low, high));
+                          to_string(at), name_, read_i64(from, i), low, high))
+      .because("integer_does_not_fit");
 }
 
 void EdgeConversion::store(const std::byte* from, const StreamPort::Slot& slot) const {

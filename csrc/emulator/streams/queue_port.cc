@@ -26,7 +26,9 @@ void QueuePort::push(int replica, std::vector<std::byte> element) {
   std::unique_lock lock(mutex_);
   Lane& to = lane(replica);
   changed_.wait(lock, [&] { return is_closed_ || !is_full(to); });
-  if (is_closed_) throw Error(ErrorCode::kExecution, "the queue is closed: nothing can be pushed any more");
+  if (is_closed_)
+    throw Error(ErrorCode::kExecution, "the queue is closed: nothing can be pushed any more")
+        .because("queue_closed");
   to.elements.push_back(std::move(element));
   lock.unlock();
   changed_.notify_all();
@@ -81,7 +83,8 @@ const std::byte* QueuePort::fetch(int replica, kernels::StopSignal& stop) {
   from.elements.pop_front();
   if (static_cast<int64_t>(from.at_device.size()) != element_bytes_)
     throw Error(ErrorCode::kExecution, fmt::format("wrong element in a queue: {} bytes, the stream takes {}",
-                                                   from.at_device.size(), element_bytes_));
+                                                   from.at_device.size(), element_bytes_))
+        .because("wrong_elements");
   lock.unlock();
   changed_.notify_all();
   return from.at_device.empty() ? &kNothing : from.at_device.data();

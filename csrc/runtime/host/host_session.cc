@@ -55,7 +55,9 @@ HostSession::HostSession(executable::Executable executable, const ServedStreams&
 
 int HostSession::stream_of(const std::string& name) const {
   const int found = find_stream(&program_, name);
-  if (found < 0) throw Error(ErrorCode::kTypeMismatch, fmt::format("the program has no stream {}", name));
+  if (found < 0)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("the program has no stream {}", name))
+        .because("no_stream");
   return found;
 }
 
@@ -78,7 +80,8 @@ void HostSession::bind(int number, std::shared_ptr<emulator::StreamPort> port) {
 const program::Variable& HostSession::variable(const std::string& name) const {
   const program::Variable* found = session_.variables().find(name);
   if (found == nullptr)
-    throw Error(ErrorCode::kExecution, fmt::format("the program has no variable {}", name));
+    throw Error(ErrorCode::kExecution, fmt::format("the program has no variable {}", name))
+        .because("no_variable");
   return *found;
 }
 
