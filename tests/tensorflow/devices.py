@@ -6,16 +6,20 @@ import pytest
 
 
 class Recorder:
-    """`devices`: what was set last; `calls`: how many times."""
+    """`devices`: what was set last; `calls`: how many times; `seeds`: (seed, device) of each call."""
 
     def __init__(self, ipus):
-        self.ipus, self.devices, self.calls = ipus, None, 0
+        self.ipus, self.devices, self.calls, self.seeds = ipus, None, 0, []
 
     def set_devices(self, devices):
         self.devices, self.calls = devices, self.calls + 1
 
     def native(self):
-        return types.SimpleNamespace(system_ipus=lambda: self.ipus, configure_devices=self.set_devices)
+        return types.SimpleNamespace(
+            system_ipus=lambda: self.ipus,
+            configure_devices=self.set_devices,
+            seed_devices=lambda seed, device: self.seeds.append((seed, device)),
+        )
 
 
 @pytest.fixture

@@ -128,6 +128,14 @@ def set_attribute(op: Operation, name: str, value: AttrValue) -> None:
     op._set_attr(name, value)
 
 
+def move_to_cpu(op: Operation, attributes: Sequence[str]) -> None:
+    """Places an operation on the CPU, without these attributes."""
+    op._set_device_from_string("/device:CPU:0")
+    for name in attributes:
+        if name in op.node_def.attr:
+            op._clear_attr(name)
+
+
 def attribute_scope(graph: Graph, attributes: dict[str, AttrValue | None]) -> contextlib.AbstractContextManager:
     """Operations built in the scope carry the attributes; None takes one away."""
     return graph._attr_scope(attributes)

@@ -1,5 +1,6 @@
 """What happens once, when a program imports the API."""
 
+import ipu_tensorflow.scopes  # noqa: F401  (from here on TensorFlow takes names of IPUs as devices)
 from ipu_tensorflow import flags
 from ipu_tensorflow.legacy_keras import use_legacy_keras
 

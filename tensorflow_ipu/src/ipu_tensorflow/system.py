@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 import threading
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import core, device_ids, flags, validation
+from ipu_tensorflow import core, device_ids, flags, scopes, validation
 from ipu_tensorflow.configuration import Configuration
 from ipu_tensorflow.enums import DeviceConnectionType
 from ipu_tensorflow.option_functions import IpuOptions
@@ -93,13 +92,18 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
     Args:
         device: has no effect.
     """
-    found = re.search(r"(?:^|[/:])IPU:(\d+)$", ipu_device, re.IGNORECASE)
-    if found is None:
-        raise ValueError(f"'{ipu_device}' is no IPU device: it must be like '/device:IPU:0'")
-    devices = devices_of(active_config())
-    if int(found[1]) >= len(devices):
-        raise ValueError(f"'{ipu_device}' is not there: {len(devices)} device(s) are configured")
-    return int(devices[int(found[1])]["ipus"])
+    return int(devices_of(active_config())[ordinal_of(ipu_device)]["ipus"])
+
+
+def ordinal_of(device: str) -> int:
+    """The number of a configured IPU device; ValueError if it is none."""
+    ordinal = scopes.ipu_of(device)
+    if ordinal is None:
+        raise ValueError(f"'{device}' is no IPU device: it must be like '/device:IPU:0'")
+    count = len(devices_of(active_config()))
+    if ordinal >= count:
+        raise ValueError(f"'{device}' is not there: {count} device(s) are configured")
+    return ordinal
 
 
 def unit_options(ordinal: int) -> dict[str, Any]:
