@@ -15,6 +15,7 @@ from run_steps import Run, Step
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
 CPUS = len(os.sched_getaffinity(0))
+TENSORFLOW_PYTHON = ROOT / ".venv-tf" / "bin" / "python"  # made where CI runs, else by who wants it: scripts/setup --tensorflow
 PYTHON_ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "IPU_OPT": str(ROOT / "build" / "release" / "ipu-opt"),
@@ -51,6 +52,18 @@ def cpp_tests(preset, budget, shards, without="", shuffle=False, **environment):
             (f"build {preset}",),
             {**environment, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)},
         )
+
+
+def tensorflow_tests(marks):
+    """The tests of the TensorFlow front end, on the core that the release build made: they compile nothing. An import of TensorFlow
+    takes seconds, so they run in few processes."""
+    if not TENSORFLOW_PYTHON.exists() and not os.environ.get("CI"):
+        print("left out: tests of TensorFlow (scripts/setup --tensorflow makes the environment that they run in)")
+        return
+    yield Step("setup for TensorFlow", 60, ["./scripts/setup", "--tensorflow"], ("setup",))
+    command = [TENSORFLOW_PYTHON, "-m", "pytest", "-q", "-m", marks, "-n", min(CPUS, 2), "--dist", "loadgroup", "--durations=5"]
+    environment = {**PYTHON_ENVIRONMENT, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tensorflow_ipu' / 'src'}", "OMP_NUM_THREADS": "1"}
+    yield Step("TensorFlow tests", 300, [*command, "tests/tensorflow"], ("build release", "setup for TensorFlow"), environment)
 
 
 def build(preset, budget, *needs):
@@ -116,6 +129,7 @@ def steps(tier, work):
         Step("lint", 120, ["./scripts/lint"], ("setup",), aside=True),
         build("asan", 60, "build release"),
         python_tests("Python tests", 480, marks, "--durations=10", "tests", **fresh),
+        *tensorflow_tests(marks),
         build("tsan", 60, "build asan"),
         *cpp_tests("release", 120, 1, shuffle=is_full),
         *cpp_tests("asan", 240, 4, **ASAN),

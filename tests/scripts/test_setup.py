@@ -18,14 +18,15 @@ TO_BUILD = [name for name, purpose, *_ in PACKAGES if purpose == "build"]
 class Machine:
     def __init__(self, folder):
         self.folder, self.calls = folder, folder / "calls"
-        for made in ("scripts", ".venv/bin", "bin"):
+        for made in ("scripts", ".venv/bin", ".venv-tf/bin", "bin"):
             (folder / made).mkdir(parents=True)
-        for script in ("setup", "packages.txt", "requirements.txt", "requirements-test.txt"):
+        for script in ("setup", "packages.txt", *(f"requirements{kind}.txt" for kind in ("", "-test", "-tensorflow"))):
             shutil.copy(ROOT / "scripts" / script, folder / "scripts")
         self.calls.touch()
         self.tool("bin/id", "echo 0")
         self.tool("bin/apt-get", f'echo "apt-get $*" >> {self.calls}')
         self.tool(".venv/bin/pip", "")
+        self.tool(".venv-tf/bin/pip", "")
         self.pip("echo 'WARNING: something odd'")
         self.installed([name for name, *_ in PACKAGES])
 
@@ -34,10 +35,9 @@ class Machine:
         (self.folder / name).chmod(0o755)
 
     def pip(self, install, listed="torch 2.13.0"):
-        self.tool(
-            ".venv/bin/python",
-            f'case "$*" in *list*) echo "{listed}";; *compileall*) exit 1;; *) echo "$*" >> {self.calls}; {install};; esac',
-        )
+        command = f'case "$*" in *list*) echo "{listed}";; *compileall*) exit 1;; *) echo "$*" >> {self.calls}; {install};; esac'
+        self.tool(".venv/bin/python", command)
+        self.tool(".venv-tf/bin/python", command)
 
     def installed(self, names):
         rows = "".join(f"install ok installed {name}\\n" for name in names)
@@ -80,6 +80,23 @@ def test_what_tests_and_lint_need_is_installed_for_them_alone(machine):
     assert [call.split()[-1] for call in machine.called()] == ["scripts/requirements-test.txt"]
     assert machine.setup("test").stdout == ""
     assert machine.setup("tests").returncode == 2
+
+
+def test_tensorflow_gets_an_environment_of_its_own_without_torch(machine):
+    machine.installed([])
+    run = machine.setup("--tensorflow")
+    assert run.returncode == 0 and run.stdout.startswith("Installing TensorFlow 2.21.0 into .venv-tf"), run.stderr
+    requirements, keras = machine.called()  # no system packages, nothing into .venv
+    assert requirements.endswith("-r scripts/requirements-tensorflow.txt") and keras.endswith(
+        "--no-deps tf-keras==2.21.0"
+    )
+    listed = (machine.folder / "scripts" / "requirements-tensorflow.txt").read_text()
+    assert "tensorflow-cpu==2.21.0\n" in listed and "torch" not in listed
+    assert machine.setup("--tensorflow").stdout == "" and machine.called() == []
+    (machine.folder / ".venv-tf" / "bin" / "pip").unlink()
+    machine.tool("bin/python3", f'echo "$*" >> {machine.calls}; [ "$1" != -V ] || echo Python 3.11.2')
+    machine.setup("--tensorflow")
+    assert "-m venv .venv-tf" in machine.called()
 
 
 def test_changed_requirements_are_installed_again(machine):

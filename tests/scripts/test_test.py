@@ -141,3 +141,17 @@ def test_files_that_begin_first_are_there():
     lines = (ROOT / "tests" / "long_files.txt").read_text().splitlines()
     files = [line for line in lines if not line.startswith("#")]
     assert files and all((ROOT / file).is_file() for file in files)
+
+
+@pytest.mark.parametrize("has_environment, ci", [(True, ""), (False, "1"), (False, "")])
+def test_tests_of_tensorflow_run_where_there_is_an_environment_or_ci_makes_one(monkeypatch, capsys, tmp_path, has_environment, ci):
+    monkeypatch.setenv("CI", ci)
+    python = tmp_path / "python"
+    if has_environment:
+        python.touch()
+    monkeypatch.setattr(test_steps, "TENSORFLOW_PYTHON", python)
+    names = [step.name for step in test_steps.steps("full", tmp_path)]
+    is_in = has_environment or bool(ci)
+    assert ("TensorFlow tests" in names) == ("setup for TensorFlow" in names) == is_in
+    said = capsys.readouterr().out
+    assert said == ("" if is_in else "left out: tests of TensorFlow (scripts/setup --tensorflow makes the environment that they run in)\n")
