@@ -174,3 +174,12 @@ def test_all_operations_that_cannot_be_compiled_are_in_one_error():
         "test_records.py:",
     ):
         assert part in str(caught.value)
+
+
+def test_a_variable_starts_with_a_tensor_of_the_computation():
+    def net(x):
+        weight = v1.Variable(tf.fill([3, 2], 0.5) * 2.0, name="weight")
+        other = v1.get_variable("other", initializer=tf.constant([1.0, 2.0]))
+        return [tf.matmul(x, weight) + other]
+
+    check(net, some(2, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,3 +22,23 @@ def refuse_operations(refused: Sequence[tuple[host.Operation, str]]) -> tf.error
     op = refused[0][0]
     text = f"{len(lines)} operation{'s' * (len(lines) > 1)} cannot be compiled for the IPU:\n" + "\n".join(lines)
     return tf.errors.InvalidArgumentError(op.node_def, op, text)
+
+
+# By reason or code of the core: a class of TensorFlow. csrc/bindings/tensorflow/status.cc has the same table for runs.
+_CLASSES = {
+    101: tf.errors.UnimplementedError,
+    201: tf.errors.InvalidArgumentError,
+    110: tf.errors.InvalidArgumentError,
+    414: tf.errors.InvalidArgumentError,
+    503: tf.errors.InvalidArgumentError,
+    301: tf.errors.ResourceExhaustedError,
+    302: tf.errors.ResourceExhaustedError,
+    408: tf.errors.CancelledError,
+    416: tf.errors.FailedPreconditionError,
+}
+
+
+def from_core(error: Any) -> tf.errors.OpError:
+    """An error of the core as TensorFlow's."""
+    kind = _CLASSES.get(int(error.code), tf.errors.InternalError)
+    return kind(None, None, str(error))

@@ -15,9 +15,10 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.eager import context, execute
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.eager import context, execute, lift_to_graph
 from tensorflow.python.framework import dtypes, func_graph, ops, tensor_util
-from tensorflow.python.ops import control_flow_ops, handle_data_util
+from tensorflow.python.ops import control_flow_ops, gen_resource_variable_ops, handle_data_util
 
 AttrValue = attr_value_pb2.AttrValue
 Graph = ops.Graph
@@ -81,7 +82,7 @@ class TracedGraph(func_graph.FuncGraph):
             compiled = control_flow_ops.XLAControlFlowContext()
             compiled.Enter()
             try:
-                with self.name_scope(scope + "/" if scope else None):
+                with self.name_scope(scope + "/" if scope else None), tf.variable_creator_scope(_lift_initial_value):
                     yield
             finally:
                 compiled.Exit()
@@ -90,6 +91,22 @@ class TracedGraph(func_graph.FuncGraph):
     def captured_operations(self) -> list[Operation]:
         """Operations outside that control what is inside."""
         return [item if isinstance(item, Operation) else item.op for item in self._function_captures.control]
+
+
+def _lift_initial_value(make: Callable, **given: Any) -> Any:
+    """Makes a variable in the graph around all traced ones, where a tensor of a traced graph as initial value is copied to."""
+    value = given.get("initial_value")
+    if isinstance(value, Tensor) and isinstance(value.graph, func_graph.FuncGraph):
+        with ops.init_scope():
+            outer = ops.get_default_graph()
+        captured = {inside.name: outside for outside, inside in captures_of(value.graph)}
+        if value.name in captured:
+            given["initial_value"] = captured[value.name]
+        else:
+            given["initial_value"] = lift_to_graph.lift_to_graph(
+                [value], outer, add_sources=True, handle_captures=True
+            )[value]
+    return make(**given)
 
 
 def is_traced(graph: Graph) -> bool:
@@ -121,6 +138,22 @@ def control_outputs_of(graph: Graph) -> list[Operation]:
     return list(getattr(graph, "control_outputs", ()))
 
 
+def create_operation(
+    kind: str, inputs: Sequence[Any], results: Sequence[tf.DType], name: str, given: dict[str, AttrValue]
+) -> Operation:
+    """An operation of the default graph."""
+    return ops.get_default_graph()._create_op_internal(kind, list(inputs), list(results), name=name, attrs=given)
+
+
+def keep_body(op: Operation, body: TracedGraph) -> None:
+    """`body` is what the operation repeats: functions of ours are graphs only, TensorFlow never runs them."""
+    op.graph.__dict__.setdefault("_ipu_bodies", {})[op.name] = body
+
+
+def body_of(op: Operation) -> TracedGraph:
+    return op.graph.__dict__["_ipu_bodies"][op.name]
+
+
 # --- attributes
 
 
@@ -150,6 +183,17 @@ def leave_attribute(graph: Graph, name: str, value: AttrValue) -> None:
     graph._attr_scope_map[name] = value
 
 
+# --- variables
+
+
+def read_variable(handle: Tensor, dtype: Any) -> Tensor:
+    return gen_resource_variable_ops.read_variable_op(handle, dtype)
+
+
+def assign_variable(handle: Tensor, value: Tensor) -> Operation:
+    return gen_resource_variable_ops.assign_variable_op(handle, value)
+
+
 # --- devices
 
 
@@ -165,6 +209,19 @@ def wrap_device(make: Callable[[Graph, Any, Callable], contextlib.AbstractContex
 
     wrapped.__wrapped_for_ipu__ = True  # type: ignore[attr-defined]
     ops.Graph.device = wrapped
+
+
+# --- datasets
+
+
+def dataset_variant(dataset: Any) -> Tensor:
+    """The tensor that holds a dataset."""
+    return dataset._variant_tensor
+
+
+def dataset_of(variant: Tensor, element_spec: Any) -> Any:
+    """The dataset that a tensor holds."""
+    return dataset_ops._VariantDataset(variant, element_spec)
 
 
 # --- values

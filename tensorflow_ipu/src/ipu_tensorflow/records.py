@@ -92,9 +92,10 @@ def of_graph(
         "fed": names,
         "nodes": nodes,
         "outputs": results,
+        "output_types": [np.dtype(tensor.dtype.as_numpy_dtype) for tensor in outputs],
     }
     data = {
-        "source": source or f"unit '{name}'",
+        "source": source or name,
         "dialect": "tensorflow",
         "versions": {"tf": 1, "ipu": 1},
         "graph": body,
@@ -150,12 +151,14 @@ class _Place:
         prefix: str,
         outside: dict[str, Any],
         nodes: list[dict] | None = None,
+        settings: dict[str, Any] | None = None,
     ) -> None:
         self.writer = writer
         self.graph = graph
         self.parent = parent
         self.prefix = prefix
         self.outside = outside
+        self.settings = settings or {}  # of operations that say nothing themselves
         self.values: dict[str, _Value] = {}
         self.nodes: list[dict] = [] if nodes is None else nodes
         self._children: dict[str, dict[str, _Place]] = {}
@@ -258,7 +261,7 @@ class _Place:
             op = tensor.op
             if place is not None and tensor.name in place.outside:
                 tensor, place = place.outside[tensor.name], place.parent
-            elif op.type in _ALIASES or op.type in _LOOPS | {"IpuRepeat"}:
+            elif op.type in _ALIASES or op.type in _LOOPS:
                 tensor = op.inputs[tensor.value_index if op.type in _LOOPS else 0]
             elif op.type == "VarHandleOp":
                 return tensor
@@ -307,6 +310,8 @@ class _Place:
         if op.type in _CONDITIONS:
             roles = {"then": "then_branch", "else": "else_branch"}
             return {role: self._child(op, role, op.get_attr(a).name, list(op.inputs)[1:]) for role, a in roles.items()}
+        if op.type == "IpuRepeat":
+            return {"body": self._repeat_body(op)}
         if op.type in _CALLS:
             return {"f": self._child(op, "f", op.get_attr("f").name, list(op.inputs))}
         return {}
@@ -315,7 +320,30 @@ class _Place:
         graph = host.function_graph(self.graph, function)
         outside = {inside.name: tensor for inside, tensor in zip(graph.inputs, given)}
         nodes = self.nodes if role == "f" else None
-        return _Place(self.writer, graph, self, f"{self.prefix}{op.name}|{role}|", outside, nodes)
+        return _Place(
+            self.writer,
+            graph,
+            self,
+            f"{self.prefix}{op.name}|{role}|",
+            outside,
+            nodes,
+            self.settings | attributes.settings_of(op),
+        )
+
+    def _repeat_body(self, op: host.Operation) -> _Place:
+        """Carried values come first among the operands, but for the number of trips, and among the inputs of the body."""
+        graph = host.body_of(op)
+        captured = list(host.captures_of(graph))
+        given = list(op.inputs)[-len(captured) :] if captured else []
+        outside = {inside.name: tensor for (_, inside), tensor in zip(captured, given)}
+        return _Place(
+            self.writer,
+            graph,
+            self,
+            f"{self.prefix}{op.name}|body|",
+            outside,
+            settings=self.settings | attributes.settings_of(op),
+        )
 
     # --- nodes
 
@@ -326,6 +354,8 @@ class _Place:
             self._write_condition(op)
         elif op.type in _CALLS:
             self._write_call(op)
+        elif op.type == "IpuRepeat":
+            self._write_repeat(op)
         elif op.type == "Assert":
             self._write_assert(op)
         else:
@@ -349,7 +379,11 @@ class _Place:
             self.values |= {tensor.name: result for tensor, result in zip(op.outputs, results)}
         domain, kind = attributes.kind_of(op)
         node = {"domain": domain, "type": kind, "name": self.prefix + op.name, "operands": operands, "results": results}
-        node |= {"attributes": given, "subgraphs": subgraphs or {}, "settings": attributes.settings_of(op)}
+        node |= {
+            "attributes": given,
+            "subgraphs": subgraphs or {},
+            "settings": self.settings | attributes.settings_of(op),
+        }
         node["location"] = host.user_line(op)
         if self.effects(op):
             node["effect"] = any(is_write for _, is_write in self.effects(op))
@@ -402,9 +436,20 @@ class _Place:
         self.values |= {op.outputs[i].name: result for i, result in zip(carried, results)}
         self._emit(op, operands, given, subgraphs, results)
 
+    def _write_repeat(self, op: host.Operation) -> None:
+        place = self.children(op)["body"]
+        graph = place.graph
+        given = list(op.inputs)
+        trips = len(op.get_attr("Tn"))
+        carried = given[trips : trips + len(op.outputs)]
+        operands = [self.operand(tensor) for tensor in [*given[:trips], *carried]]
+        inputs = [place.carry(tensor) for tensor in graph.inputs[: len(carried)]]
+        subgraph = _subgraph(place, inputs, place.write(graph.outputs, graph.control_outputs))
+        self._emit(op, operands, {} if trips else {"n": op.get_attr("n")}, {"body": subgraph})
+
     def carry(self, tensor: Any) -> str:
         """The placeholder stands for a value of this place's own."""
-        del self.outside[tensor.name]
+        self.outside.pop(tensor.name, None)
         self.values[tensor.name] = self.prefix + tensor.name
         return self.prefix + tensor.name
 

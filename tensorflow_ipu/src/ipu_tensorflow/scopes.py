@@ -76,13 +76,17 @@ def ipu_scope(device: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ipu_jit_scope(ipu_scope: Any) -> Iterator[None]:
-    """Operations of one scope are compiled together. What is traced is one unit whatever its scopes are."""
+    """Operations of one scope are compiled together: what is traced is one unit whatever its scopes are.
+
+    Outside of a unit the attributes are not set, since TensorFlow would compile such operations for the CPU.
+    """
+    graph = tf.compat.v1.get_default_graph()
     given = {
         "_XlaCompile": host.AttrValue(b=True),
         "_XlaScope": host.AttrValue(s=f"jit_scope_ipu_{ipu_scope}".encode()),
         "_XlaSeparateCompiledGradients": host.AttrValue(b=False),
     }
-    with host.attribute_scope(tf.compat.v1.get_default_graph(), given):
+    with host.attribute_scope(graph, given) if host.is_traced(graph) else contextlib.nullcontext():
         yield
 
 
