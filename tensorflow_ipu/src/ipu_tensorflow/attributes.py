@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ SHARD = "_ipu_shard"
 FRONTEND = "_ipu_frontend_attributes"
 
 _OURS = "Ipu"
+_GRADIENT = re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 # Follow from the operands, or matter to TensorFlow's runtime alone.
 _UNUSED = {"output_shapes", "config", "config_proto", "executor_type"}
 
@@ -37,11 +39,24 @@ def of(op: Operation) -> dict[str, Any]:
 def settings_of(op: Operation) -> dict[str, Any]:
     given = op.node_def.attr
     settings: dict[str, Any] = {}
-    if SHARD in given:
-        settings["ipu"] = given[SHARD].i
+    shard = given.get(SHARD) or _shard_of_forward(op)
+    if shard is not None:
+        settings["ipu"] = shard.i
     if FRONTEND in given:
         settings |= json.loads(given[FRONTEND].s)
     return settings
+
+
+def _shard_of_forward(op: Operation) -> Any:
+    """That of the operation whose gradient `op` is a part of: TensorFlow's gradients carry no attributes, but have its name."""
+    found = _GRADIENT.search(op.name)
+    if found is None:
+        return None
+    try:
+        given = op.graph.get_operation_by_name(found[1]).node_def.attr
+    except KeyError:
+        return None
+    return given.get(SHARD)
 
 
 def tensor(op: Operation) -> np.ndarray:

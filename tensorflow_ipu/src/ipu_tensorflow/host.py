@@ -68,10 +68,11 @@ class _Collections(collections.abc.MutableMapping):
 class TracedGraph(func_graph.FuncGraph):
     """A graph for the IPU inside the default graph. Nothing of it runs but what is asked for, as in any graph of version 1."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, without: Sequence[str] = ()) -> None:
+        """`without`: attributes of open scopes that operations do not carry."""
         outer = ops.get_default_graph()
         super().__init__(name, collections=_Collections(outer._collections))
-        self._attr_scope_map = dict(outer._attr_scope_map)
+        self._attr_scope_map = {key: value for key, value in outer._attr_scope_map.items() if key not in without}
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
@@ -82,7 +83,7 @@ class TracedGraph(func_graph.FuncGraph):
             compiled = control_flow_ops.XLAControlFlowContext()
             compiled.Enter()
             try:
-                with self.name_scope(scope + "/" if scope else None), tf.variable_creator_scope(_lift_initial_value):
+                with self.name_scope(scope + "/" if scope else None), tf.variable_creator_scope(_make_variable):
                     yield
             finally:
                 compiled.Exit()
@@ -93,20 +94,21 @@ class TracedGraph(func_graph.FuncGraph):
         return [item if isinstance(item, Operation) else item.op for item in self._function_captures.control]
 
 
-def _lift_initial_value(make: Callable, **given: Any) -> Any:
-    """Makes a variable in the graph around all traced ones, where a tensor of a traced graph as initial value is copied to."""
+def _make_variable(make: Callable, **given: Any) -> Any:
+    """Makes a variable in the graph around all traced ones, on the CPU. A tensor of a traced graph as initial value is copied there."""
+    with ops.init_scope():
+        outer = ops.get_default_graph()
     value = given.get("initial_value")
-    if isinstance(value, Tensor) and isinstance(value.graph, func_graph.FuncGraph):
-        with ops.init_scope():
-            outer = ops.get_default_graph()
-        captured = {inside.name: outside for outside, inside in captures_of(value.graph)}
-        if value.name in captured:
-            given["initial_value"] = captured[value.name]
-        else:
-            given["initial_value"] = lift_to_graph.lift_to_graph(
-                [value], outer, add_sources=True, handle_captures=True
-            )[value]
-    return make(**given)
+    with outer._attr_scope(dict.fromkeys(outer._attr_scope_map)):
+        if isinstance(value, Tensor) and isinstance(value.graph, func_graph.FuncGraph):
+            captured = {inside.name: outside for outside, inside in captures_of(value.graph)}
+            if value.name in captured:
+                given["initial_value"] = captured[value.name]
+            else:
+                given["initial_value"] = lift_to_graph.lift_to_graph(
+                    [value], outer, add_sources=True, handle_captures=True
+                )[value]
+        return make(**given)
 
 
 def is_traced(graph: Graph) -> bool:

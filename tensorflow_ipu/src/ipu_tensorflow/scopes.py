@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tensorflow import attributes, host
+from ipu_tensorflow.errors import place_of
 
 _IPU = re.compile(r"(?:^|/)(?:device:)?ipu(?::(\d+|\*))?$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:^|/)(?:device:)?[a-z_]+(?::(?:\d+|\*))?$", re.IGNORECASE)
@@ -64,14 +67,47 @@ def current_ipu(graph: host.Graph) -> int | None:
 @contextlib.contextmanager
 def ipu_scope(device: str) -> Iterator[None]:
     """Operations built in the scope belong to an IPU device, variables are resource variables."""
+    graph = tf.compat.v1.get_default_graph()
     scope = tf.compat.v1.get_variable_scope()
     before = scope.use_resource
+    known = len(graph.get_operations())
     with tf.device(device), ipu_jit_scope(0):
         scope.set_use_resource(True)
         try:
             yield
         finally:
             scope.set_use_resource(before)
+    _warn_of_operations(graph, known)
+
+
+# What a program may well build beside a unit: inputs, variables and their initial values.
+_BESIDE_UNITS = {
+    "Placeholder",
+    "Const",
+    "NoOp",
+    "VarHandleOp",
+    "VarIsInitializedOp",
+    "AssignVariableOp",
+    "ReadVariableOp",
+    "IpuUnit",
+}
+_warned: weakref.WeakSet[host.Graph] = weakref.WeakSet()
+
+
+def _warn_of_operations(graph: host.Graph, known: int) -> None:
+    """Once for each graph whose operations were meant for the IPU and are in no unit."""
+    if host.is_traced(graph) or graph in _warned:
+        return
+    for op in graph.get_operations()[known:]:
+        if op.type in _BESIDE_UNITS or "/Initializer/" in op.name or attributes.DEVICE not in op.node_def.attr:
+            continue
+        _warned.add(graph)
+        warnings.warn(
+            f"{place_of(op)} is built in an ipu_scope and outside of ipu_compiler.compile: TensorFlow runs it on the CPU, as all such "
+            "operations of this graph. Build it in the computation that is compiled, or outside of the scope to be rid of this warning.",
+            stacklevel=4,
+        )
+        return
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def trace(computation: Callable, inputs: Sequence[Any] | None) -> Trace:
     outer = tf.compat.v1.get_default_graph()
     ipu = scopes.current_ipu(outer)
     leaves = [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(given, expand_composites=True)]
-    graph = host.TracedGraph("unit")
+    graph = host.TracedGraph("unit", without=[attributes.DEVICE])
     with graph.tracing():
         scope = tf.compat.v1.get_variable_scope()
         before = scope.use_resource
