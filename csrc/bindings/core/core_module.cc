@@ -28,6 +28,7 @@
 #include "ir/text/text.h"
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/importers.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/verify.h"
 #include "python/error_attributes.h"
 #include "python/interpreter_lock.h"
@@ -297,6 +298,13 @@ PYBIND11_MODULE(_native, m) {
     for (const ops::GraphcoreOperator& op : ops::graphcore_operators())
       list.append(
           py::make_tuple(op.type, op.method, op.operands, op.results, op.gradient, op.parameters, op.doc));
+    return list;
+  });
+  m.def("onnx_operators", [] {
+    py::list list;
+    for (const ops::PopartOperator& op : ops::popart_operators())
+      list.append(
+          py::make_tuple(op.types, op.versions, op.operands, op.results, op.gradient, op.attributes, op.how));
     return list;
   });
   m.def("importers", [](const std::string& domain) {

@@ -2,6 +2,7 @@
 // hardsigmoid.
 #include "ops/definition/family.h"
 #include "ops/definition/node_import_call.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -135,6 +136,11 @@ const OpRegistration hardsigmoid_gradient =
                                            zero_like(dy));
                            })
         .samples({{{f32({16}), f32({16})}, {}, -5, 5, {}}});
+
+const PopartOperators elu_popart = {{
+    {"Elu", "1 6", "X:N", "Y:N", "yes", "alpha"},
+    {"Softplus", "1", "X:N", "Y:N"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

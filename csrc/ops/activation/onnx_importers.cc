@@ -3,6 +3,7 @@
 
 #include "ops/definition/node_import_call.h"
 #include "ops/definition/op_def.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -70,6 +71,15 @@ struct ActivationOnnxImporters {
   }
 };
 const ActivationOnnxImporters activation_onnx_importers;
+
+const PopartOperators activation_popart = {{
+    {"HardSigmoid", "1 6", "X:N", "Y:N", "yes", "alpha beta"},
+    {"IsInf", "10", "X:FLOAT", "Y:BOOL", "none", "detect_negative detect_positive"},
+    {"Selu", "1 6", "X:N", "Y:N", "yes", "alpha gamma"},
+    {"Shrink", "9", "X:N", "Y:N", "yes", "bias lambd"},
+    {"Softsign", "1", "X:N", "Y:N"},
+    {"ThresholdedRelu", "10", "X:N", "Y:N", "yes", "alpha"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

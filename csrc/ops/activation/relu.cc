@@ -1,6 +1,7 @@
 // Rectifiers: relu, leaky_relu, threshold, hardtanh (relu6), prelu. At a corner the gradient is torch's:
 // relu'(0) = 0, hardtanh' is 0 at its bounds (unlike clamp).
 #include "ops/definition/family.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/work.h"
 
 namespace ipu::ops {
@@ -136,6 +137,12 @@ const OpRegistration prelu =
                    })
         .from_onnx("PRelu", {7})
         .samples({{{f32({2, 3}), f32({1, 3})}, {}, -3, 3, {}}, {{f16({2, 3}), f16({})}, {}, -3, 3, {}}});
+
+const PopartOperators relu_popart = {{
+    {"LeakyRelu", "1 6", "X:F", "Y:F", "yes", "alpha"},
+    {"Relu", "6", "X:F", "Y:F"},
+    {"PRelu", "9", "X:N slope:N", "Y:N"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -138,6 +139,16 @@ struct ArithmeticOnnxImporters {
   }
 };
 const ArithmeticOnnxImporters arithmetic_onnx_importers;
+
+const PopartOperators arithmetic_popart = {{
+    {"Clip", "6 11", "input:F !min:F !max:F", "output:F", "yes", "max min"},
+    {"Round", "11", "X:F", "Y:F", "zero"},
+    {"Add Sub Mul Div", "6 7", "A:A B:A", "C:A", "yes", "axis broadcast"},
+    {"Pow", "1 7", "A:FLOAT,FLOAT16,INT32 B:FLOAT,FLOAT16,INT32", "C:FLOAT,FLOAT16,INT32", "yes",
+     "axis broadcast"},
+    {"Mod", "10", "A:A B:A", "C:A", "yes", "fmod", "rewritten"},
+    {"Max Min Mean Sum", "6 8", "data_0:F", "out:F"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -3,6 +3,7 @@
 
 #include "ops/definition/family.h"
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -72,6 +73,13 @@ const OpRegistration trunc = unary_op("trunc", "arithmetic", "x without its frac
                                               c.set_result(0, c.op("sub", {x, c.op("trunc", {x})}));
                                             })
                                  .samples(unary_samples());
+
+const PopartOperators sign_popart = {{
+    {"Abs", "6", "X:A", "Y:A"},
+    {"Ceil Floor", "1 6", "X:F", "Y:F", "zero"},
+    {"Neg", "6", "X:INT8,INT16,INT32,INT64,FLOAT,FLOAT16", "Y:INT8,INT16,INT32,INT64,FLOAT,FLOAT16"},
+    {"Sign", "9", "X:N", "Y:N", "zero"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

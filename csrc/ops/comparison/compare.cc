@@ -1,5 +1,6 @@
 // Comparisons: operands are converted to their common dtype by the importer, the result is bool.
 #include "ops/definition/family.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -49,6 +50,13 @@ const OpRegistration is_nan =
         .from_aten({"isnan"}, [](AtenImportCall& c) { c.set_result(0, c.op("is_nan", {c.tensor("self")})); })
         .from_onnx("IsNaN", {9})
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}, {{f16({5})}, {}, -1, 1, {}}, {{i32({5})}, {}, -1, 1, {}}});
+
+const PopartOperators compare_popart = {{
+    {"IsNaN", "9", "X:F", "Y:BOOL", "none"},
+    {"Equal", "1 7 11", "A:NB B:NB", "C:BOOL", "error", "axis broadcast"},
+    {"Greater", "1 7 9", "A:N B:N", "C:BOOL", "error", "axis broadcast"},
+    {"Less", "7 9", "A:N B:N", "C:BOOL", "error"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

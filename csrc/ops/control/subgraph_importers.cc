@@ -8,6 +8,7 @@
 #include "ops/control/body_calls.h"
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -355,6 +356,13 @@ struct SubgraphImporters {
   }
 };
 const SubgraphImporters subgraph_importers;
+
+const PopartOperators control_popart = {{
+    {"If", "1 11", "cond:BOOL", "outputs:NB", "yes", "else_branch then_branch"},
+    {"Loop", "1 11", "!M:INDEX cond:BOOL v_initial:NB", "v_final_and_scan_outputs:NB", "none", "body"},
+    {"Scan", "9 11", "initial_state_and_scan_inputs:NB", "final_state_and_scan_outputs:NB", "none",
+     "body num_scan_inputs"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -124,6 +125,14 @@ struct ConversionOnnxImporters {
   }
 };
 const ConversionOnnxImporters conversion_onnx_importers;
+
+const PopartOperators conversion_popart = {{
+    {"Identity", "1", "X:NB", "Y:NB"},
+    {"Shape", "1", "data:ANY", "shape:COUNT", "none", "", "folded"},
+    {"Constant", "1 9 11", "", "output:NB", "none", "value", "folded"},
+    {"ConstantOfShape", "9", "!input:COUNT", "output:NB", "none", "value", "folded"},
+    {"Cast", "6 9", "input:CASTS", "output:CASTS", "yes", "to"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -3,6 +3,7 @@
 
 #include "ops/convolution/node_window.h"
 #include "ops/convolution/volume.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -39,6 +40,11 @@ struct ConvolutionOnnxImporters {
   ConvolutionOnnxImporters() { register_onnx_importer("Conv", {6}, import_conv); }
 };
 const ConvolutionOnnxImporters convolution_onnx_importers;
+
+const PopartOperators convolution_popart = {{
+    {"Conv", "1 11", "X:ANY W:ANY B:F", "Y:ANY", "yes",
+     "dilations kernel_shape pads strides auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID group"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

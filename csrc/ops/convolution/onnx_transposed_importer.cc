@@ -6,6 +6,7 @@
 
 #include "ops/convolution/volume.h"
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -144,6 +145,12 @@ struct OnnxTransposedImporter {
   OnnxTransposedImporter() { register_onnx_importer("ConvTranspose", {6}, import_conv_transpose); }
 };
 const OnnxTransposedImporter onnx_transposed_importer;
+
+const PopartOperators onnx_transposed_popart = {{
+    {"ConvTranspose", "1 11", "X:F W:F B:F", "Y:F", "yes",
+     "dilations kernel_shape pads strides auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID group "
+     "output_padding output_shape"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/indexing/index_support.h"
 
 namespace ipu::ops {
@@ -221,6 +222,13 @@ struct IndexingOnnxImporters {
   }
 };
 const IndexingOnnxImporters indexing_onnx_importers;
+
+const PopartOperators indexing_popart = {{
+    {"Gather", "1 11", "data:ANY indices:INDEX", "output:ANY", "yes", "axis"},
+    {"Scatter", "9 11", "data:NB indices:INDEX updates:NB", "output:NB", "yes", "axis"},
+    {"ScatterElements", "11", "data:NB indices:INDEX updates:NB", "output:NB", "yes", "axis"},
+    {"OneHot", "9 11", "indices:N !depth:N values:NB", "output:NB", "yes", "axis"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -7,6 +7,7 @@
 
 #include "ops/definition/composer.h"
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
 
@@ -239,6 +240,14 @@ const OpRegistration resize_nearest =
                     {"places", Shape{0, 0, 1, 2, 3, 3}},
                     {"gradient_places", Shape{0, 0, 1, 2, 3, 3}}}},
                   {{i32({3})}, {{"dim", int64_t{0}}, {"places", Shape{2}}, {"gradient_places", Shape{2}}}}});
+
+const PopartOperators popart_resize_popart = {{
+    {"Upsample", "9", "X:N !scales:FLOAT", "Y:N", "yes", "mode=nearest|linear"},
+    {"Resize", "10 11", "X:N roi:F !scales:F !sizes:INDEX", "Y:N", "yes",
+     "coordinate_transformation_mode=half_pixel|pytorch_half_pixel|asymmetric|align_corners "
+     "cubic_coeff_a exclude_outside=0 extrapolation_value mode=nearest|linear|cubic "
+     "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil|pytorch"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

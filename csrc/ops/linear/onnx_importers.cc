@@ -3,6 +3,7 @@
 
 #include "ops/definition/graphcore_nodes.h"
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/linear/matrix_product.h"
 
 namespace ipu::ops {
@@ -126,6 +127,11 @@ struct LinearOnnxImporters {
   }
 };
 const LinearOnnxImporters linear_onnx_importers;
+
+const PopartOperators linear_popart = {{
+    {"MatMul", "1 9", "A:ANY B:ANY", "Y:ANY"},
+    {"Gemm", "6 7 9 11", "A:F B:F C:F", "Y:F", "yes", "alpha beta broadcast transA transB", "rewritten"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,5 +1,6 @@
 // Logical ops on bool, bitwise ops on bool and integers, and selection by a condition.
 #include "ops/definition/family.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -106,6 +107,12 @@ const OpRegistration where =
                   {{boolean({3}), f32({2, 3}), f32({})}, {}, -1, 1, {{0, {0, 1}}}},
                   {{boolean({4, 1}), i32({5}), i32({4, 5})}, {}, -9, 9, {{0, {0, 1}}}},
                   {{boolean({5}), f16({5}), f16({5})}, {}, -1, 1, {{0, {0, 1}}}}});
+
+const PopartOperators logic_popart = {{
+    {"Not", "1", "X:BOOL", "Y:BOOL", "error"},
+    {"And Or", "1 7", "A:BOOL B:BOOL", "C:BOOL", "error", "axis broadcast"},
+    {"Where", "9", "condition:BOOL X:NB Y:NB", "output:NB"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/sample_types.h"
 #include "ops/normalization/norm_support.h"
 #include "ops/normalization/norm_work.h"
@@ -337,6 +338,12 @@ const OpRegistration batch_norm_inference =
         .samples({{{f32({4, 3, 2}), f32({3}), f32({3}), f32({3}), f32({3})}, {}, -1, 1, {{2, {0.5, 1.5}}}},
                   {{f32({4, 3}), f32({3}), f32({3})}, {{"eps", 0.1}}, -1, 1, {{2, {0.5, 1.5}}}},
                   {{f16({2, 3, 2}), f32({3}), f32({3}), f16({3}), f16({3})}, {}, -1, 1, {{2, {0.5, 1.5}}}}});
+
+const PopartOperators batch_norm_popart = {{
+    {"BatchNormalization", "6 7 9", "X:F scale:F B:F mean:F var:F",
+     "Y:F mean:F var:F saved_mean:F saved_var:F", "yes", "epsilon is_test momentum spatial"},
+    {"InstanceNormalization", "6", "input:F scale:F B:F", "output:F", "yes", "epsilon"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

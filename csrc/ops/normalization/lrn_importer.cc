@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -38,6 +39,10 @@ struct LrnImporter {
   LrnImporter() { register_onnx_importer("LRN", {6}, import_lrn); }
 };
 const LrnImporter lrn_importer;
+
+const PopartOperators lrn_popart = {{
+    {"LRN", "1", "X:F", "Y:F", "yes", "alpha beta bias size"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/convolution/node_window.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/pooling/pool_support.h"
 
 namespace ipu::ops {
@@ -85,6 +86,16 @@ struct PoolingOnnxImporters {
   }
 };
 const PoolingOnnxImporters pooling_onnx_importers;
+
+const PopartOperators pooling_popart = {{
+    {"AveragePool", "1 7 10 11", "X:F", "Y:F", "yes",
+     "dilations kernel_shape pads strides auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID ceil_mode "
+     "count_include_pad=0"},
+    {"MaxPool", "1 8 10 11", "X:F", "Y:F", "yes",
+     "dilations kernel_shape pads strides auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID ceil_mode "
+     "storage_order=0"},
+    {"GlobalAveragePool GlobalMaxPool", "1", "X:F", "Y:F"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -94,6 +95,11 @@ struct RoiAlignImporter {
   RoiAlignImporter() { register_onnx_importer("RoiAlign", {10, 11}, import_roi_align); }
 };
 const RoiAlignImporter roi_align_importer;
+
+const PopartOperators roi_align_popart = {{
+    {"RoiAlign", "10", "X:F rois:F batch_indices:INDEX", "Y:F", "yes",
+     "mode=avg output_height output_width sampling_ratio spatial_scale"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

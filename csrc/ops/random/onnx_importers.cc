@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/random/random_support.h"
 
 namespace ipu::ops {
@@ -64,6 +65,14 @@ struct RandomOnnxImporters {
   }
 };
 const RandomOnnxImporters random_onnx_importers;
+
+const PopartOperators random_popart = {{
+    {"Dropout", "6 7 10", "data:F", "output:F mask:BOOL", "yes", "is_test ratio"},
+    {"RandomNormal", "1", "", "output:F", "none", "shape dtype mean scale"},
+    {"RandomUniform", "1", "", "output:F", "none", "shape dtype high low"},
+    {"RandomNormalLike", "1", "input:NB", "output:F", "none", "dtype mean scale"},
+    {"RandomUniformLike", "1", "input:NB", "output:F", "none", "dtype high low"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

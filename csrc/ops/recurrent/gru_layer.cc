@@ -1,5 +1,6 @@
 // gru_layer and its gradient: one layer of a GRU in one direction, as torch defines it (the reset gate scales
 // what the state gives, bias included), after the product of all inputs with the input weight.
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/sample_types.h"
 #include "ops/recurrent/recurrent_importers.h"
 #include "ops/recurrent/recurrent_support.h"
@@ -216,6 +217,12 @@ const OpRegistration gru_layer_gradient =
                             true);
         })
         .samples(gru_gradient_samples());
+
+const PopartOperators gru_layer_popart = {{
+    {"GRU", "3 7", "X:F W:F R:F B:F sequence_lens:INT32 initial_h:F", "Y:F Y_h:F", "yes",
+     "activation_alpha activation_beta activations clip direction=forward hidden_size "
+     "output_sequence linear_before_reset"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

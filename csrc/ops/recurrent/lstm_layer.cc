@@ -3,6 +3,7 @@
 // gradient, in the place of what they are made of. What the recurrent weights get is left to plain products.
 #include <fmt/core.h>
 
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/sample_types.h"
 #include "ops/recurrent/recurrent_importers.h"
 #include "ops/recurrent/recurrent_support.h"
@@ -274,6 +275,12 @@ const OpRegistration lstm_layer_gradient =
               GradientIn::kProjection);
         })
         .samples(lstm_gradient_samples());
+
+const PopartOperators lstm_layer_popart = {{
+    {"LSTM", "1 7", "X:F W:F R:F B:F sequence_lens:INT32 initial_h:F initial_c:F", "Y:F Y_h:F Y_c:F", "yes",
+     "activation_alpha activation_beta activations clip direction=forward hidden_size "
+     "output_sequence input_forget=0"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,5 +1,6 @@
 // rnn_layer and its gradient: one layer of a plain recurrent net in one direction, with tanh or relu, after the
 // product of all inputs with the input weight.
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/sample_types.h"
 #include "ops/recurrent/recurrent_importers.h"
 #include "ops/recurrent/recurrent_support.h"
@@ -155,6 +156,11 @@ const OpRegistration rnn_layer_gradient =
         .samples({{{f32({3, 2, 4}), f32({4, 4}), f32({3, 2, 4})}, {}},
                   {{f32({4, 3, 5}), f32({5, 5}), std::nullopt, f32({3, 5})}, {{"reverse", true}}},
                   {{f32({2, 3, 3}), f32({3, 3}), f32({2, 3, 3}), f32({2, 3})}, kReluBack}});
+
+const PopartOperators rnn_layer_popart = {{
+    {"RNN", "7", "X:F W:F R:F B:F sequence_lens:INT32 initial_h:F", "Y:F Y_h:F", "yes",
+     "activation_alpha activation_beta activations clip direction=forward hidden_size output_sequence"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,4 +1,5 @@
 // Importers of ONNX's reductions.
+#include "ops/definition/popart_operators.h"
 #include "ops/reduction/node_reduction.h"
 #include "ops/reduction/reduction_support.h"
 
@@ -78,6 +79,13 @@ struct ReductionOnnxImporters {
   }
 };
 const ReductionOnnxImporters reduction_onnx_importers;
+
+const PopartOperators reduction_popart = {{
+    {"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
+     "ReduceSum ReduceSumSquare",
+     "1 11", "data:A", "reduced:A", "yes", "axes keepdims"},
+    {"ArgMax ArgMin", "1 11", "data:N", "reduced:INDEX", "none", "axis keepdims"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -1,5 +1,6 @@
 // Importer of ONNX's CumSum.
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -28,6 +29,10 @@ struct ScanOnnxImporters {
   ScanOnnxImporters() { register_onnx_importer("CumSum", {11}, import_cum_sum); }
 };
 const ScanOnnxImporters scan_onnx_importers;
+
+const PopartOperators scan_popart = {{
+    {"CumSum", "11", "x:A !axis:INDEX", "y:A", "yes", "exclusive reverse"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

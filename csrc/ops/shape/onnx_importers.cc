@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -217,6 +218,20 @@ struct ShapeOnnxImporters {
   }
 };
 const ShapeOnnxImporters shape_onnx_importers;
+
+const PopartOperators shape_popart = {{
+    {"Reshape", "5", "data:ANY !shape:COUNT", "reshaped:ANY"},
+    {"Flatten", "1 9 11", "input:ANY", "output:ANY", "yes", "axis"},
+    {"Squeeze", "1 11", "data:ANY", "squeezed:ANY", "yes", "axes"},
+    {"Unsqueeze", "1 11", "data:ANY", "expanded:ANY", "yes", "axes"},
+    {"Transpose", "1", "data:NB", "transposed:NB", "yes", "perm"},
+    {"Concat", "1 4 11", "inputs:NB", "concat_result:NB", "yes", "axis"},
+    {"Split", "2 11", "input:NB", "outputs:NB", "yes", "axis split"},
+    {"Tile", "1 6", "input:NB !repeats:COUNT", "output:NB"},
+    {"Expand", "8", "input:NB !shape:COUNT", "output:NB"},
+    {"DepthToSpace", "1 11", "input:NB", "output:NB", "yes", "blocksize mode=DCR|CRD", "rewritten"},
+    {"SpaceToDepth", "1", "input:NB", "output:NB", "yes", "blocksize", "rewritten"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

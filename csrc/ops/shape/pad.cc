@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/work.h"
 
@@ -213,6 +214,11 @@ const OpRegistration pad =
              {{ir::Type{DType::kF32, {4}}}, {{"low", Shape{2}}, {"high", Shape{1}}, {"value", -1.5}}},
              {{ir::Type{DType::kI32, {1, 2}}},
               {{"low", Shape{1, 1}}, {"high", Shape{1, 1}}, {"value", 7.0}}}});
+
+const PopartOperators pad_popart = {{
+    {"Pad", "2 11", "data:N !pads:COUNT !constant_value:N", "output:N", "yes",
+     "mode=constant|edge|reflect pads value"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

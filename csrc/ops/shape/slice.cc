@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -215,6 +216,11 @@ const OpRegistration slice =
                    {{"starts", Shape{1, 1}}, {"sizes", Shape{3, 2}}, {"steps", Shape{2, 3}}}},
                   {{ir::Type{DType::kI32, {6}}},
                    {{"starts", Shape{5}}, {"sizes", Shape{1}}, {"steps", Shape{1}}}}});
+
+const PopartOperators slice_popart = {{
+    {"Slice", "1 10 11", "data:ANY !starts:INDEX !ends:INDEX !axes:INDEX !steps:INDEX", "output:ANY", "yes",
+     "axes ends starts"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/sample_types.h"
 #include "ops/softmax/softmax_work.h"
@@ -155,6 +156,10 @@ const OpRegistration log_softmax_gradient =
           if (g.needs(0)) g.set(0, g.neg(g.mul(g.mul(u, p), g.sum(g.operand(1), dim, true))));
           if (g.needs(1)) g.set(1, g.sub(u, g.sum(g.mul(u, p), dim, true)));
         });
+
+const PopartOperators softmax_popart = {{
+    {"Softmax LogSoftmax", "1 11", "input:F", "output:F", "yes", "axis"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

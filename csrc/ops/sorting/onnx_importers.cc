@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/definition/node_support.h"
+#include "ops/definition/popart_operators.h"
 #include "ops/definition/rule_support.h"
 
 namespace ipu::ops {
@@ -28,6 +29,10 @@ struct SortingOnnxImporters {
   SortingOnnxImporters() { register_onnx_importer("TopK", {6}, import_top_k); }
 };
 const SortingOnnxImporters sorting_onnx_importers;
+
+const PopartOperators sorting_popart = {{
+    {"TopK", "1 10 11", "X:N !K:COUNT", "Values:N Indices:INDEX", "yes", "axis k largest sorted"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

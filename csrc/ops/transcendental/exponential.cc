@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "ops/definition/family.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -76,6 +77,10 @@ const OpRegistration reciprocal = unary_op("reciprocal", kFamily, "1 / x.", Func
                                       .from_aten({"reciprocal"})
                                       .from_onnx("Reciprocal", {6})
                                       .samples(unary_samples(0.25, 4.0));
+
+const PopartOperators exponential_popart = {{
+    {"Exp Log Reciprocal Sqrt", "6", "X:F", "Y:F"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

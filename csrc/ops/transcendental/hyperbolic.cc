@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ops/definition/family.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -111,6 +112,12 @@ const OpRegistration sigmoid_gradient =
           if (g.needs(0)) g.set(0, g.mul(up, g.mul(dy, g.add_scalar(g.scale(y, -2.0), 1.0))));
           if (g.needs(1)) g.set(1, g.op("sigmoid_gradient", {y, up}));
         });
+
+const PopartOperators hyperbolic_popart = {{
+    {"Acosh Asinh Atanh", "9", "X:F", "Y:F", "yes", "", "rewritten"},
+    {"Cosh Erf Sinh", "9", "X:F", "Y:F"},
+    {"Sigmoid Tanh", "6", "X:F", "Y:F"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

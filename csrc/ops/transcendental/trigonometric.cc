@@ -1,5 +1,6 @@
 // Circular functions and their inverses; angles in radians.
 #include "ops/definition/family.h"
+#include "ops/definition/popart_operators.h"
 
 namespace ipu::ops {
 namespace {
@@ -83,6 +84,11 @@ const OpRegistration atan2 = define_op("atan2", kFamily)
                                  .from_aten({"atan2"}, import_binary("atan2"))
                                  .from_graphcore("Atan2")
                                  .samples(binary_samples());
+
+const PopartOperators trigonometric_popart = {{
+    {"Acos Tan", "7", "X:F", "Y:F", "yes", "", "rewritten"},
+    {"Asin Atan Cos Sin", "7", "X:F", "Y:F"},
+}};
 
 }  // namespace
 }  // namespace ipu::ops

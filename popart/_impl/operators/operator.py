@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of a domain that a builder has a method for.
+    """An operator of a domain that sessions run.
 
     Attributes:
-        versions: those that the intermediate representation implements, ascending; (): a builder makes the node,
-            no session runs it.
+        versions: those that the intermediate representation implements, ascending.
         how: what a session does with a node: "ir" runs it, "rewritten" turns it into other operators, "folded"
-            computes it while the model is read, "none" refuses it.
+            computes it while the model is read.
         inputs: name, element types ("F", "N", "NB", "BOOL", "FLOAT, INT32"), and whether the model must state it.
         outputs: name and element types.
         attributes: name to a regular expression of the values, which is "*" where any is allowed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from popart._impl.exceptions import popart_exception
@@ -48,17 +47,9 @@ class OpDefinition(NamedTuple):
 @functools.cache
 def operators() -> dict[tuple[str, str], Operator]:
     """All rows of the tables, by domain and type."""
-    rows: dict[tuple[str, str], Operator] = {}
-    for table in ("onnx", "graphcore"):
-        try:
-            module = importlib.import_module(f"popart._impl.operators.{table}")
-        except ModuleNotFoundError as error:
-            if error.name != f"popart._impl.operators.{table}":
-                raise
-            continue
-        for row in module.OPERATORS:
-            rows[row.domain, row.type] = row
-    return rows
+    from popart._impl.operators import graphcore, onnx
+
+    return {(row.domain, row.type): row for row in (*onnx.OPERATORS, *graphcore.OPERATORS)}
 
 
 def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
@@ -71,7 +62,7 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
         OperatorIdentifier(row.domain, row.type, version)
         for row in operators().values()
         for version in row.versions
-        if (includeInternal or not row.internal) and row.how != "none"
+        if includeInternal or not row.internal
     ]
     return sorted(public + (_internal() if includeInternal else []))
 
@@ -93,7 +84,7 @@ def getUnsupportedOperations(opset: int) -> list[OperatorIdentifier]:
     found = []
     for (name, since), _ in sorted(_schemas_of(opset).items()):
         row = operators().get(("ai.onnx", name))
-        if row is None or row.how == "none" or not _usable(row, opset):
+        if row is None or not _usable(row, opset):
             found.append(OperatorIdentifier("ai.onnx", name, since))
     return found
 
@@ -174,7 +165,7 @@ def _check_graph(graph: Any, versions: dict[str, int], tables: set[str], strict:
 def _check_node(node: Any, domain: str, opset: int, strict: bool) -> None:
     row = operators().get((domain, node.op_type))
     where = f"node '{node.name}'" if node.name else f"the node that gives '{next(iter(node.output), '')}'"
-    version = 0 if row is None or row.how == "none" else _usable(row, opset)
+    version = 0 if row is None else _usable(row, opset)
     if version == 0:
         raise popart_exception(
             f"no class for {domain}.{node.op_type}:{opset}, which {where} needs. "
