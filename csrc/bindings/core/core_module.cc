@@ -286,6 +286,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("model_text", [](const py::dict& model, const py::dict& program) {
     return ir::print(*program_of_records(model, program).module);
   });
+  m.def("result_types", &result_types, py::arg("model"));
   m.def(
       "machine", &machine, py::arg("version"),
       "An IPU of that architecture (\"ipu2\") in numbers: {\"tiles\", \"bytes_per_tile\", \"workers_per_tile\"}; None: there "

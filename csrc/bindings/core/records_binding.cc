@@ -9,6 +9,7 @@
 #include "bindings/core/numpy_arrays.h"
 #include "bindings/core/optimizer_values.h"
 #include "bindings/core/python_values.h"
+#include "frontends/records/import.h"
 #include "frontends/records/program.h"
 #include "ir/builder.h"
 #include "python/without_lock.h"
@@ -174,6 +175,20 @@ records::ModelRecord model_record_of(const py::dict& data) {
         read<std::map<std::string, int>>(data["versions"], "'versions'", "a dictionary of integers");
   model.graph = graph_of(read<py::dict>(item(data, "graph", "the model"), "the graph", "a dictionary"), 0);
   return model;
+}
+
+std::vector<std::optional<std::pair<std::string, Shape>>> result_types(const py::dict& model) {
+  const records::ModelRecord record = model_record_of(model);
+  const records::Imported imported = records::import_model(record);
+  std::vector<std::optional<std::pair<std::string, Shape>>> types;
+  for (const std::string& name : record.graph.outputs) {
+    const auto at = imported.values.find(name);
+    if (at == imported.values.end())
+      types.emplace_back();
+    else
+      types.emplace_back(std::in_place, to_string(at->second->type().dtype), at->second->type().shape);
+  }
+  return types;
 }
 
 namespace {

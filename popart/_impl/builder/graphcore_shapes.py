@@ -1,4 +1,5 @@
-"""Types of the outputs of ai.graphcore operators. A rule takes a View of a node and returns (element type, sizes) per output."""
+"""Types of the outputs of ai.graphcore operators. A rule takes a View of a node and returns (element type, sizes) per output;
+those of most operators are what their importers make."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
 import onnx
+import onnx.helper
+from ipu_core import _native
 
 from popart._impl.builder import protos
 from popart._impl.builder.graph_view import GraphView
 from popart._impl.enums import DataType
-from popart._impl.operators.rows import ROWS
+from popart._impl.operators.rows import BY_TYPE, Row
 
 T = protos.Tensor
 Result = list[tuple[int, Sequence[int]]]
@@ -25,17 +29,17 @@ class View:
     """A node with the types of its inputs."""
 
     def __init__(self, core: GraphView, node: onnx.NodeProto) -> None:
-        self._core, self._node = core, node
+        self._core, self.node = core, node
         self.attributes = protos.values_of(node)
 
     def __len__(self) -> int:
-        return len(self._node.input)
+        return len(self.node.input)
 
     def has(self, index: int) -> bool:
-        return index < len(self._node.input) and self._node.input[index] != ""
+        return index < len(self.node.input) and self.node.input[index] != ""
 
     def _type(self, index: int) -> onnx.TypeProto:
-        type_ = self._core.type_of(self._node.input[index]) if self.has(index) else None
+        type_ = self._core.type_of(self.node.input[index]) if self.has(index) else None
         if type_ is None:
             raise Unknown
         return type_
@@ -57,7 +61,7 @@ class View:
             found = rule(self)
         except (Unknown, ValueError, IndexError, KeyError, ZeroDivisionError):
             return {}  # the session tells what is wrong with the shapes, with the place in the program
-        return {id: protos.tensor_type(element, sizes) for id, (element, sizes) in zip(self._node.output, found) if id}
+        return {id: protos.tensor_type(element, sizes) for id, (element, sizes) in zip(self.node.output, found) if id}
 
 
 def _same(op: View) -> Result:
@@ -65,35 +69,11 @@ def _same(op: View) -> Result:
 
 
 def _broadcast(op: View) -> Result:
-    sizes: list[int] = []
-    for index in range(len(op)):
-        other = op.sizes(index)
-        rank = max(len(sizes), len(other))
-        left, right = [1] * (rank - len(sizes)) + sizes, [1] * (rank - len(other)) + other
-        if any(a != b and 1 not in (a, b) for a, b in zip(left, right)):
-            raise Unknown
-        sizes = [b if a == 1 else a for a, b in zip(left, right)]
-    return [(op.element(), sizes)]
+    return [(op.element(), numpy.broadcast_shapes(*(tuple(op.sizes(index)) for index in range(len(op)))))]
 
 
-def _loss(op: View) -> Result:
-    if op.get("reduction") != "None":
-        return [(op.element(), [])]
-    sizes = {"Nll": lambda: op.sizes(1), "Ctc": lambda: op.sizes()[1:2]}.get(op._node.op_type, op.sizes)()
-    return [(op.element(), sizes)]
-
-
-def _ctc(op: View) -> Result:
-    steps, batch, classes = op.sizes()
-    named = op.get("outDataType", "UNDEFINED")
-    element = op.element() if named == "UNDEFINED" else protos.NUMBER[DataType[named]]
-    return [(element, [batch] if op.get("reduction") == "None" else []), (element, [steps, batch, classes])]
-
-
-def _decoded(op: View) -> Result:
-    steps, batch, _ = op.sizes()
-    paths = op.get("top_paths", 1)
-    return [(op.element(), [batch, paths]), (T.UINT32, [batch, paths]), (T.UINT32, [batch, paths, steps])]
+def _init(op: View) -> Result:
+    return [(protos.NUMBER[DataType(op.get("data_type"))], op.get("shape"))]
 
 
 def _batch_norm(op: View) -> Result:
@@ -101,142 +81,79 @@ def _batch_norm(op: View) -> Result:
     return [(op.element(), op.sizes()), mean, variance, mean, variance]
 
 
-def _group_norm(op: View) -> Result:
-    statistics = (T.FLOAT, [op.sizes()[0] * op.get("num_groups")])
-    return [(op.element(), op.sizes()), statistics, statistics]
-
-
-def _dynamic_slice(op: View) -> Result:
-    if op.has(2):  # the tensor to lie in
-        return [(op.element(), op.sizes(2))]
-    sizes = op.sizes()
-    for axis, size in zip(op.get("axes"), op.get("sizes")):
-        sizes[axis] = size
-    return [(op.element(), sizes)]
-
-
-def _grouped_gather(op: View) -> Result:
-    data, indices, axis = op.sizes(), op.sizes(1), op.get("axis", 0)
-    axis += len(data) if axis < 0 else 0
-    if op.get("group_size", 1) > 1:
-        return [(op.element(), [data[0], *data[1:axis], *indices[1:], *data[axis + 1 :]])]
-    return [(op.element(), [*data[:axis], *indices, *data[axis + 1 :]])]
-
-
-def _scatter_reduce(op: View) -> Result:
-    if op.has(2):
-        return [(op.element(2), op.sizes(2))]
-    source, index, axis = op.sizes(), op.sizes(1), op.get("axis", -1)
-    grouped = int(op.get("group_size", 1) > 1)
-    axis += len(source) if axis < 0 else 0
-    if op.get("enable_index_broadcast", 1):
-        sizes = list(source)
-    elif len(index) == 1 + grouped:
-        sizes = [*index[:grouped], *[1] * (len(source) - grouped)]
-        sizes[axis] = index[-1]
-    else:
-        sizes = index + [1] * (len(source) - len(index))
-    sizes[axis] = op.get("axis_size")
-    return [(op.element(), sizes)]
-
-
-def _lstm(op: View) -> Result:
-    steps, batch, _ = op.sizes()
-    hidden = op.sizes(1)[2]
-    whole = op.get("outputFullSequence", 1)
-    return [(op.element(), [steps, batch, hidden] if whole else [batch, hidden]), (op.element(), [batch, hidden])]
-
-
-def _multi_conv(op: View) -> Result:
-    from popart._impl.builder.multiconv import shapes
-
-    return shapes(op)
-
-
-def _normalize_image(op: View) -> Result:
-    return [(T.FLOAT16 if op.element() == T.UINT8 else op.element(), [*op.sizes()[:-1], 4])]
-
-
-def _median(op: View) -> Result:
-    sizes, axes = op.sizes(), op.get("axes")
-    chosen = set(range(len(sizes))) if axes is None else {axis % len(sizes) for axis in axes}
-    keep = op.get("keepdims", 1)
-    reduced = [1 if axis in chosen else size for axis, size in enumerate(sizes) if keep or axis not in chosen]
-    return [(op.element(), reduced), (T.INT32, reduced)]
-
-
-def _reshape(op: View) -> Result:
-    before, wanted = op.sizes(), list(op.get("shape"))
-    sizes = [before[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    if -1 in sizes:
-        rest = math.prod(size for size in sizes if size != -1)
-        if rest == 0 or math.prod(before) % rest:
-            raise Unknown
-        sizes[sizes.index(-1)] = math.prod(before) // rest
-    return [(op.element(), sizes)] if math.prod(sizes) == math.prod(before) else []
-
-
 def _scatter_shard(op: View) -> Result:
-    _, size = op.get("__collectiveCommGroup") or (0, 0)
-    return (
-        [(op.element(), [-(-math.prod(op.sizes()) // size)])] if size else []
-    )  # all replicas: their number is not known yet
+    _, size = op.get("__collectiveCommGroup") or (0, 0)  # 0: all replicas, whose number is not known yet
+    return [(op.element(), [-(-math.prod(op.sizes()) // size)])] if size else []
 
 
-def _slice(op: View) -> Result:
-    sizes = op.sizes()
-    axes = op.get("axes") or range(len(op.get("starts")))
-    for start, end, axis in zip(op.get("starts"), op.get("ends"), axes):
-        low, high, _ = slice(start, end).indices(sizes[axis])
-        sizes[axis] = max(0, high - low)
-    return [(op.element(), sizes)]
+def _as_it_runs(row: Row) -> Callable[[View], Result]:
+    """What the importer of the operator makes of a node with such operands."""
+    names = {parameter.attribute for parameter in row.parameters}
+    declared = [protos.NUMBER[DataType[r.types]] if r.types in DataType.__members__ else None for r in row.results]
+
+    def rule(op: View) -> Result:
+        places = [index for index in range(len(op)) if op.has(index)]
+        results = [f"y{index}" for index in range(len(op.node.output))]
+        node = {
+            "domain": "ai.graphcore",
+            "type": row.type,
+            "name": "",
+            "operands": [f"x{index}" if index in places else "" for index in range(len(op))],
+            "results": results,
+            "attributes": {name: value for name, value in op.attributes.items() if name in names},
+            "subgraphs": {},
+        }
+        inputs = [(f"x{index}", _numpy_type(op.element(index)), op.sizes(index)) for index in places]
+        graph = {"name": "", "inputs": inputs, "nodes": [node], "outputs": results}
+        try:
+            found = _native.result_types({"dialect": "popart", "versions": {"ai.graphcore": 1}, "graph": graph})
+        except _native.Error:
+            raise Unknown from None
+        types = []
+        for index, known in enumerate(found):
+            if known is None:
+                raise Unknown
+            kind = declared[index] if index < len(declared) else None
+            types.append((_element(op, known[0], kind), known[1]))
+        return types
+
+    return rule
 
 
-def _sort(op: View) -> Result:
-    return [(op.element(), op.sizes()), (T.INT32, op.sizes())]
+_FLOATS = {"f32": T.FLOAT, "f16": T.FLOAT16}
 
 
-def _spline_basis(op: View) -> Result:
-    edges, dimensions = op.sizes()
-    size = (op.get("degree") + 1) ** dimensions
-    return [(op.element(), [edges, size]), (T.INT32, [edges, size])]
+def _numpy_type(element: int) -> numpy.dtype:
+    return onnx.helper.tensor_dtype_to_np_dtype(element or T.FLOAT16)  # FLOAT8, which models do not name
 
 
-def _depth_to_space(op: View) -> Result:
-    batch, channels, height, width = op.sizes()
-    block = op.get("blocksize")
-    return [(op.element(), [batch, channels // block**2, height * block, width * block])]
+def _element(op: View, runs_as: str, declared: int | None) -> int:
+    """The element type of a result: programs that run have narrower integers, and no FLOAT8 that these models name."""
+    if declared is not None:
+        return declared
+    first = op.element()
+    return _FLOATS[runs_as] if runs_as in _FLOATS and first != T.UNDEFINED else first
 
 
-def _init(op: View) -> Result:
-    return [(protos.NUMBER[DataType(op.get("data_type"))], op.get("shape"))]
+# Types of these follow from graphs inside, or from what a session knows.
+_UNKNOWN = ("Abort", "Call", "CastThenPow2Scale", "PackedDataBlock", "Pow2ScaleThenCast", "ReplicatedAllGather")
+
+
+def _loss(row: Row) -> Callable[[View], Result]:
+    one_by_one = _as_it_runs(row)
+    return lambda op: one_by_one(op) if op.get("reduction") == "None" else [(op.element(), [])]
+
+
+def _rule(row: Row) -> Callable[[View], Result]:
+    mark = row.results[0].mark
+    if row.type in ("IdentityLoss", "L1", "Nll"):
+        return _loss(row)
+    return _same if mark == "=" else _broadcast if mark == "~" else _as_it_runs(row)
 
 
 RULES: dict[str, Callable[[View], Result]] = {
-    **{row.type: {"=": _same, "~": _broadcast}[r.mark] for row in ROWS for r in row.results if r.mark in ("=", "~")},
-    **dict.fromkeys(("IdentityLoss", "L1", "Nll"), _loss),
+    **{row.type: _rule(row) for row in BY_TYPE.values() if row.type not in _UNKNOWN},
     "BatchNormalization": _batch_norm,
-    "Bucketize": lambda op: [(T.INT32, op.sizes())],
-    "Ctc": _ctc,
-    "CtcBeamSearchDecoder": _decoded,
-    "DepthToSpace": _depth_to_space,
-    "DynamicSlice": _dynamic_slice,
-    "GroupNormalization": _group_norm,
-    "GroupedGather": _grouped_gather,
     "Init": _init,
-    "LSTM": _lstm,
-    "MultiConv": _multi_conv,
-    "NormalizeImage": _normalize_image,
-    "ReduceMedian": _median,
     "ReplicatedReduceScatter": _scatter_shard,
-    "Reshape": _reshape,
-    "ScatterReduce": _scatter_reduce,
-    "SequenceSlice": lambda op: [(op.element(1), op.sizes(1))],
-    "Slice": _slice,
-    "Sort": _sort,
-    "SplineBasis": _spline_basis,
-    "SplineWeighting": lambda op: [(op.element(), [op.sizes()[0], op.sizes(1)[2]])],
-    "Subsample": lambda op: [
-        (op.element(), [-(-size // stride) for size, stride in zip(op.sizes(), op.get("strides"), strict=True)])
-    ],
 }

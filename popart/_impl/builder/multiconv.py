@@ -49,25 +49,3 @@ def _check_ranks(core: Any, convolutions: Sequence[Sequence[str]], given: dict[s
                 raise popart_exception(
                     f"MultiConv: {name} of convolution {index} has {len(given[name][index])} numbers; it needs {needed}"
                 )
-
-
-def shapes(op: Any) -> list[tuple[int, Sequence[int]]]:
-    """Types of the outputs; see graphcore_shapes.View."""
-    found: list[tuple[int, Sequence[int]]] = []
-    start = 0
-    for index in range(len(op) // 3):
-        data, weights = op.sizes(3 * index), op.sizes(3 * index + 1)
-        rank = len(data) - 2
-        part = slice(start, start + rank)
-        pads, out_pads = (op.get(name) or [] for name in _TWICE)
-        ends = [list[2 * start : 2 * (start + rank)] or [0] * 2 * rank for list in (pads, out_pads)]
-        each = [(op.get(name) or [])[part] or [1] * rank for name in ("strides", "dilations", "inDilations")]
-        sizes = []
-        for axis in range(rank):
-            stride, dilation, inner = (values[axis] for values in each)
-            size = (data[axis + 2] - 1) * inner + 1 + ends[0][axis] + ends[0][axis + rank]
-            window = (weights[axis + 2] - 1) * dilation + 1
-            sizes.append((size - window) // stride + 1 + ends[1][axis] + ends[1][axis + rank])
-        found.append((op.element(3 * index), [data[0], weights[0], *sizes]))
-        start += rank
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from popart._impl.operators.operator import Operator
-from popart._impl.operators.rows import ROWS, Row, row_of
+from popart._impl.operators.rows import BY_TYPE, Row, row_of
 
 DOMAIN = "ai.graphcore"
 
@@ -75,12 +75,10 @@ _INTERNAL = (
     ("PopartSparseAccumulate", "accumulator:F gradient:F indices:INDEX", "y:F", "none"),
 )
 
-# Of the methods that make one operator, that with the most parameters says what attributes it has.
-_ROWS = {row.type: row for row in sorted(ROWS, key=lambda row: len(row.parameters))}
 OPERATORS: tuple[Operator, ...] = tuple(
     _operator(row)
     for row in (
-        *_ROWS.values(),
+        *BY_TYPE.values(),
         *(row_of(type, "", *tensors) for type, *tensors in _INTERNAL),
     )
 )

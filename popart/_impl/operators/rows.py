@@ -74,3 +74,5 @@ def row_of(
 
 
 ROWS = tuple(row_of(*row) for row in _native.graphcore_operators())
+# Of the methods that make one operator, that with the most parameters says what attributes it has.
+BY_TYPE = {row.type: row for row in sorted(ROWS, key=lambda row: len(row.parameters))}

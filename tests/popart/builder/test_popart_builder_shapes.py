@@ -338,3 +338,9 @@ def test_a_node_costs_as_little_in_a_large_model_as_in_a_small_one():
 
     counts = [python_events(add_nodes) for _ in range(3)]
     assert counts[0] < 400 * 1000 and max(counts) < 1.01 * min(counts)  # 216 each
+
+
+def test_nothing_is_known_of_a_node_that_its_importer_refuses():
+    b = popart.Builder()
+    sums = b.aiGraphcore.scatterreduce(ids(b, (5, 3), (5, 3)), 7, 0, S.Sum)  # an index that is no integer
+    assert (b.getTensorShape(sums), b.getTensorDtypeString(sums)) == ([], "undefined")
