@@ -35,8 +35,12 @@ __all__ = [
     "io_tile_copy", "ipu_copy", "matmul", "matmul_pow2scaled", "nll_loss_with_softmax_grad", "print_tensor",
     "remote_code_load", "remote_load", "remote_load_", "remote_store", "repeat", "repeat_with_info", "scatter_reduce",
     "split_random_seed", "CallSiteInfo", "PadType", "collectives", "var_updates",
-    *casts.__all__, *elementwise.__all__, *functions.__all__, *shapes.__all__, *statistics.__all__,
 ]  # fmt: skip
+__all__ += casts.__all__
+__all__ += elementwise.__all__
+__all__ += functions.__all__
+__all__ += shapes.__all__
+__all__ += statistics.__all__
 
 # Published files whose functions are all rows of the native table.
 _FILES = ["batch_norm", "conv", "dropout", "group_norm", "interpolate", "pooling", "random", "roi_align"]
