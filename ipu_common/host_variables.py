@@ -60,10 +60,6 @@ class HostVariables:
             if variable.memmap is not None:
                 variable.memmap.flush()
 
-    @property
-    def has_read_only_memmap(self) -> bool:
-        return any(v.memmap is not None and not v.memmap.flags.writeable for v in self.by_number.values())
-
 
 _of: weakref.WeakKeyDictionary[Any, HostVariables] = weakref.WeakKeyDictionary()
 

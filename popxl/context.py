@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 from popxl._impl import facade
-from popxl._impl.source import user_location
 
 _NORMAL, _COMPUTE, _IO = 0, 0, 1  # numbers of ExecutionContext and TileSet
 
@@ -389,8 +388,3 @@ def get_source_location(offset: int) -> Any:
     except ValueError:
         raise IndexError(f"There are fewer than {offset + 1} frames above this call.") from None
     return facade.core().SourceLocation(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno)
-
-
-def _user_location() -> tuple[str, int]:
-    """File and line of the user's code that runs now."""
-    return user_location(_contexts.here._skip)

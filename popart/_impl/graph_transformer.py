@@ -13,7 +13,6 @@ from popart._impl.exceptions import popart_exception
 
 _T = protos.Tensor
 _FIXED = (_T.INT8, _T.INT16, _T.INT32, _T.INT64, _T.UINT8, _T.UINT16, _T.UINT32, _T.UINT64, _T.BOOL)
-_OF = {_T.FLOAT16: "float16", _T.FLOAT: "float32", _T.INT32: "int32"}
 
 
 class GraphTransformer:

@@ -72,13 +72,6 @@ class _Settings:
 _settings = _Settings()
 
 
-def read_environment_again() -> None:
-    """The next message reads the variables anew, and levels that the program has set are forgotten."""
-    if _settings.file:
-        _settings.file.close()
-    _settings.__init__()  # type: ignore[misc]
-
-
 def _line(module: str, level: int, message: str) -> str:
     time = datetime.datetime.now().astimezone().isoformat(timespec="microseconds")
     if not _settings.format:

@@ -15,7 +15,6 @@ from popart._impl.builder.bodies import BODIES
 from popart._impl.builder.graph_view import GraphView, Types
 from popart._impl.builder.graphcore_shapes import RULES, View
 from popart._impl.builder.model_files import DEFAULT_OPSET, LAST_OPSET, domain_name
-from popart._impl.exceptions import popart_exception
 
 _READABLE = (protos.Tensor.INT64, protos.Tensor.INT32, protos.Tensor.FLOAT)  # constants whose layout ONNX knows
 
@@ -37,8 +36,6 @@ def types_of_outputs(core: GraphView, node: onnx.NodeProto, version: int | None)
         return View(core, node).types(RULES[node.op_type])
     if domain == "ai.graphcore" and node.op_type in BODIES:
         return BODIES[node.op_type](core, node, types_of_outputs)
-    if domain in custom_rules and node.op_type in custom_rules[domain]:
-        return View(core, node).types(custom_rules[domain][node.op_type])
     if domain != "":
         return {}
     if node.op_type in BODIES:
@@ -46,9 +43,6 @@ def types_of_outputs(core: GraphView, node: onnx.NodeProto, version: int | None)
     if node.op_type == "BatchNormalization" and len(node.output) == 5:
         return View(core, node).types(RULES["BatchNormalization"])
     return _by_onnx(core, node, version or core.model.versions.get("", DEFAULT_OPSET))
-
-
-custom_rules: dict[str, dict[str, Any]] = {}
 
 
 def _by_onnx(core: GraphView, node: onnx.NodeProto, version: int) -> Types:
@@ -94,10 +88,3 @@ def _of_other_types(node: onnx.NodeProto, inputs: dict[str, bytes], data: dict[s
     except (onnx.shape_inference.InferenceError, RuntimeError):
         return {}
     return {value.name: value.type for value in found if value.type.tensor_type.elem_type}
-
-
-def register_shape_inference(domain: str, op_type: str, rule: Any) -> None:
-    """Shapes of an operator of one's own: rule(view) → [(element type, sizes) of each output]. See graphcore_shapes.View."""
-    if domain_name(domain) == "":
-        raise popart_exception("operators of ai.onnx have their shapes from ONNX")
-    custom_rules.setdefault(domain, {})[op_type] = rule

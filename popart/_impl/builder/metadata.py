@@ -12,8 +12,6 @@ from popart._impl.groups import CommGroup, VariableSettings
 if TYPE_CHECKING:
     from popart._impl.builder.model import Model
 
-REPLICATION_FACTOR = "__replicationFactor"
-
 
 def put_input_settings(model: Model, id: str, settings: InputSettings) -> None:
     model.put_metadata(f"__tile_set/{id}", settings.tileSet().value)

@@ -90,9 +90,6 @@ class Ir:
     def keep_graph(self, graph: Graph) -> None:
         self._graphs[graph.number] = graph
 
-    def keep_tensor(self, tensor: Tensor) -> None:
-        self._tensors[tensor.number] = tensor
-
     def keep_op(self, op: Op) -> None:
         self._ops[op.id] = op
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import onnx
 
 _EFFECTS = ("Abort", "PrintTensor", "Loop", "If", "Call")
-_OWN_LEFT_OUT = ("to", "value")
 
 
 def own_attributes(node: onnx.NodeProto) -> dict[str, str]:
