@@ -23,7 +23,8 @@ namespace {
 class ModelImporter {
  public:
   // `written`: initialisers that nodes give new values.
-  ModelImporter(const ModelRecord& model, const std::set<std::string>& written, Imported& imported)
+  ModelImporter(const ModelRecord& model, const std::set<std::string>& written, Notes& notes,
+                Imported& imported)
       : model_(model),
         written_(written),
         imported_(imported),
@@ -36,6 +37,7 @@ class ModelImporter {
     state_.is_popart = model.dialect == "popart";
     state_.is_ordered = model.dialect == "tensorflow";
     state_.gradients = model.gradients;
+    state_.notes = &notes;
     state_.import_body = [this](const GraphRecord& record, const std::vector<ir::Type>& inputs) {
       return import_body(record, inputs);
     };
@@ -56,6 +58,8 @@ class ModelImporter {
       values_.add_initialiser(initialiser, written_.contains(initialiser.name));
     check_order(model_.graph);
     for (const NodeRecord& node : model_.graph.nodes) import_node(node);
+    for (const Notes::Lack& lack : state_.notes->lacking)
+      unsupported_.add(*lack.node, lack.version, lack.why);
     if (!unsupported_.empty()) unsupported_.raise(model_.source);
     if (!values_.written_constants().empty()) return values_.written_constants();
     builder_.settings = {};
@@ -344,13 +348,19 @@ Imported import_model(const ModelRecord& model, const std::string& loss, int64_t
   // An initialiser that some node writes is a variable for the nodes before that one too: it is known when all
   // are imported, and then all are once more.
   std::set<std::string> written;
+  Notes notes;
   while (true) {
     Imported imported;
     imported.module = std::make_unique<ir::Module>();
-    ModelImporter importer(model, written, imported);
-    const std::set<std::string>& more = importer.run(loss, replicas);
-    if (more.empty()) return imported;
-    written.insert(more.begin(), more.end());
+    notes.begin_import();
+    ModelImporter importer(model, written, notes, imported);
+    try {
+      const std::set<std::string>& more = importer.run(loss, replicas);
+      if (more.empty() && !notes.has_news()) return imported;
+      written.insert(more.begin(), more.end());
+    } catch (const Error&) {
+      if (!notes.has_news()) throw;
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 // A node record as an importer sees it (ops::NodeImportCall), and what the importer made of it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +12,37 @@
 #include "ops/definition/node_import_call.h"
 
 namespace ipu::frontends::records {
+
+// What was found out in an import, and what it lacked (ops::NodeImportCall::noted).
+class Notes {
+ public:
+  void begin_import() {
+    missed_.clear();
+    lacking.clear();
+  }
+  const std::vector<int64_t>* find(const std::string& what) {
+    const auto at = values_.find(what);
+    if (at != values_.end()) return &at->second;
+    missed_.insert(what);
+    return nullptr;
+  }
+  void add(const std::string& what, std::vector<int64_t> value) { values_.emplace(what, std::move(value)); }
+  // Whether something that was missed is known now.
+  bool has_news() const {
+    return std::any_of(missed_.begin(), missed_.end(),
+                       [&](const auto& what) { return values_.contains(what); });
+  }
+  struct Lack {
+    const NodeRecord* node;
+    int version;
+    std::string why;
+  };
+  std::vector<Lack> lacking;
+
+ private:
+  std::map<std::string, std::vector<int64_t>> values_;
+  std::set<std::string> missed_;
+};
 
 // What the nodes of one model share: what random operators draw from (the input is made at first use), and what
 // the program is for.
@@ -24,6 +57,7 @@ struct ModelState {
   int64_t replicas = 1;
   bool in_body = false;  // `graph` is that of a body: its seed is an input that the node hands on
   std::function<ops::ImportedBody(const GraphRecord&, const std::vector<ir::Type>&)> import_body;
+  Notes* notes = nullptr;
 };
 
 class RecordCall final : public ops::NodeImportCall {
@@ -67,6 +101,13 @@ class RecordCall final : public ops::NodeImportCall {
   void assign_captured(const ops::ImportedBody& body, int i, ir::Value* value) override;
   int body_inputs(std::string_view name) override;
   ops::ImportedBody body(std::string_view name, const std::vector<ir::Type>& inputs) override;
+  const std::vector<int64_t>* noted(const std::string& what) override { return state_.notes->find(what); }
+  void note(const std::string& what, std::vector<int64_t> value) override {
+    state_.notes->add(what, std::move(value));
+  }
+  void unsupported_at_the_end(const std::string& what) override {
+    state_.notes->lacking.push_back({&node_, version_, what});
+  }
   ir::Value* seed() override;
   int64_t next_stream() override { return state_.streams++; }
 

@@ -1,10 +1,8 @@
 #include "frontends/tensorflow/unit.h"
 
-#include <set>
-
 #include "frontends/records/import.h"
+#include "frontends/tensorflow/lists.h"
 #include "ir/seed_stream.h"
-#include "ir/structure.h"
 #include "ops/definition/build.h"
 
 namespace ipu::frontends::tensorflow {
@@ -52,10 +50,18 @@ void store(ir::Builder& builder, const Output& output, ir::Value* value) {
                      value);
 }
 
+records::Imported import_unit(const records::ModelRecord& unit) {
+  std::optional<records::GraphRecord> graph = with_lists_as_tensors(unit.graph);
+  if (!graph) return records::import_model(unit);
+  records::ModelRecord plain = unit;
+  plain.graph = std::move(*graph);
+  return records::import_model(plain);
+}
+
 }  // namespace
 
 std::unique_ptr<ir::Module> build_unit(const records::ModelRecord& unit) {
-  records::Imported imported = records::import_model(unit);
+  records::Imported imported = import_unit(unit);
   const ForwardGraph& forward = imported.forward;
   ir::Graph* main = imported.module->add_graph("main");
   imported.module->entry_points["main"] = main->name();
@@ -66,16 +72,6 @@ std::unique_ptr<ir::Module> build_unit(const records::ModelRecord& unit) {
   const std::vector<ir::Value*> results = builder.call(forward.graph, arguments);
   for (size_t i = 0; i < forward.outputs.size(); ++i) store(builder, forward.outputs[i], results[i]);
   return std::move(imported.module);
-}
-
-std::vector<std::string> written_variables(const ir::Module& module) {
-  std::set<std::string> assigned;
-  for (const auto& op : module.find_graph(module.entry_points.at("main"))->ops())
-    if (op->is(ir::kind::kVariableAssign)) assigned.insert(op->attributes.symbol("variable").name);
-  std::vector<std::string> names;
-  for (const ir::Variable& variable : module.variables())
-    if (assigned.contains(variable.name)) names.push_back(variable.name);
-  return names;
 }
 
 }  // namespace ipu::frontends::tensorflow

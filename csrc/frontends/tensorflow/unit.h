@@ -7,8 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "frontends/records/records.h"
 #include "ir/module.h"
@@ -19,8 +17,5 @@ namespace ipu::frontends::tensorflow {
 // assigns. Streams of feeds are "<queue>:<number of the element>". Errors of records::import_model; the dialect is
 // "tensorflow".
 std::unique_ptr<ir::Module> build_unit(const records::ModelRecord& unit);
-
-// Variables that a module of build_unit assigns, in the order of its table.
-std::vector<std::string> written_variables(const ir::Module& module);
 
 }  // namespace ipu::frontends::tensorflow

@@ -1,5 +1,7 @@
 #include "ops/control/known_rounds.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -71,29 +73,38 @@ class Slice {
   bool is_known_ = true;
 };
 
+// Numbers that are computed to learn how a loop goes on; what it is for is more than those.
+bool is_counter(const ConstantData& start) {
+  return !is_floating_point(start.dtype) && element_count(start.shape) <= kMostElements;
+}
+
 }  // namespace
 
-std::optional<int64_t> known_rounds(const ir::Graph& condition, const ir::Graph& body,
-                                    const std::vector<ConstantPtr>& starts, int64_t most) {
+std::optional<KnownRounds> known_rounds(const ir::Graph& condition, const ir::Graph& body,
+                                        const std::vector<ConstantPtr>& starts, int64_t most) {
   const Slice goes_on(condition, condition.outputs()[0]);
   if (!goes_on.is_known()) return std::nullopt;
-  std::unordered_map<int, Slice> counters;
-  std::vector<int> open(goes_on.inputs().begin(), goes_on.inputs().end());
+  // What follows from constants and each other alone; what does not falls out until no more does.
+  std::map<int, Slice> counters;
   std::vector<ReferenceTensor> values(starts.size());
-  while (!open.empty()) {
-    const int i = open.back();
-    open.pop_back();
-    if (counters.contains(i)) continue;
-    const auto at = static_cast<size_t>(i);
-    if (at >= starts.size() || starts[at] == nullptr || element_count(starts[at]->shape) > kMostElements)
-      return std::nullopt;
-    const Slice& next = counters.emplace(i, Slice(body, body.outputs()[at])).first->second;
-    if (!next.is_known()) return std::nullopt;
-    values[at] = ReferenceTensor::from_constant(*starts[at]);
-    open.insert(open.end(), next.inputs().begin(), next.inputs().end());
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (starts[i] == nullptr || !is_counter(*starts[i])) continue;
+    Slice next(body, body.outputs()[i]);
+    if (next.is_known()) counters.emplace(static_cast<int>(i), std::move(next));
+    values[i] = ReferenceTensor::from_constant(*starts[i]);
   }
+  const auto is_open = [&](const Slice& slice) {
+    return std::any_of(slice.inputs().begin(), slice.inputs().end(),
+                       [&](int input) { return !counters.contains(input); });
+  };
+  while (std::erase_if(counters, [&](const auto& entry) { return is_open(entry.second); }) > 0) continue;
+  if (is_open(goes_on)) return std::nullopt;
   for (int64_t rounds = 0; rounds <= most; ++rounds) {
-    if (goes_on.evaluate(condition, values).values[0] == 0.0) return rounds;
+    if (goes_on.evaluate(condition, values).values[0] == 0.0) {
+      KnownRounds known{rounds, {}};
+      for (const auto& [i, slice] : counters) known.ends[i] = values[static_cast<size_t>(i)].to_constant();
+      return known;
+    }
     poll_interruption();
     std::vector<ReferenceTensor> next = values;
     for (const auto& [i, slice] : counters) next[static_cast<size_t>(i)] = slice.evaluate(body, values);

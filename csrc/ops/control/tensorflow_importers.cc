@@ -173,6 +173,11 @@ Carried carried_from(NodeImportCall& call, int first) {
   return carried;
 }
 
+// How long lists get to which the loop appends (frontends/tensorflow/lists.h).
+void note_rounds(NodeImportCall& call, int64_t most) {
+  if (call.has("loop") && most < kUnbounded) call.note(fmt::format("loop {}", call.integer("loop")), {most});
+}
+
 // --- ipu::Repeat
 
 void import_repeat(NodeImportCall& call) {
@@ -190,6 +195,7 @@ void import_repeat(NodeImportCall& call) {
     if (const ConstantPtr known = call.constant(0); known != nullptr && !call.is_variable(0))
       trip = integers_of(*known)[0];
   }
+  note_rounds(call, std::max<int64_t>(trip.value_or(kUnbounded), 0));
   const Carried carried = carried_from(call, has_count ? 1 : 0);
   const ImportedBody body = call.body("body", carried.types);
   if (trip == 1) return set_results(call, run_once(call, body, carried.values));
@@ -223,11 +229,15 @@ void import_while(NodeImportCall& call) {
                             call.described(), condition.graph->outputs().size()));
   condition_of(call, condition.graph->outputs()[0], "the condition");
   Loop loop(call, carried.values, body);
-  std::optional<int64_t> trip = known_rounds(*condition.graph, *body.graph, carried.constants);
-  if (most <= 0) trip = 0;
-  if (trip) trip = std::min(*trip, most);
-  if (trip == 0) return loop.finish(loop.starts());
-  if (trip) return loop.finish(loop.emit(*trip, nullptr));
+  const auto known = known_rounds(*condition.graph, *body.graph, carried.constants);
+  const int64_t trip = std::max<int64_t>(std::min(known ? known->count : most, most), 0);
+  note_rounds(call, trip);
+  if (known || trip == 0) {
+    loop.finish(trip == 0 ? loop.starts() : loop.emit(trip, nullptr));
+    if (known && trip == known->count)
+      for (const auto& [i, end] : known->ends) call.set_constant(i, end);
+    return;
+  }
   loop.also_reads(condition);
   const Loop::GoesOn goes_on = [&](ir::Builder& builder, ir::Value* index, const GraphValues& values,
                                    const GraphValues& stays) {

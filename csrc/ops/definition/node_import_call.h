@@ -70,6 +70,13 @@ class NodeImportCall : public ImportCall {
   // The new value of what a body assigned: `captured[i]`, which is in `body.written`.
   virtual void assign_captured(const ImportedBody& body, int i, ir::Value* value) = 0;
 
+  // What later nodes say of earlier ones: the import begins anew, with all that was noted, when something that was asked for
+  // in vain was noted afterwards. nullptr: not known.
+  virtual const std::vector<int64_t>* noted(const std::string& what) = 0;
+  virtual void note(const std::string& what, std::vector<int64_t> value) = 0;
+  // Error(kUnsupportedOps) that names the operator when all are imported, unless the import begins anew.
+  virtual void unsupported_at_the_end(const std::string& what) = 0;
+
   // Shared helpers of importers.
   using ImportCall::integer;
   using ImportCall::integers;

@@ -1,0 +1,285 @@
+// Importers of TensorLists as tensors (frontends/tensorflow/lists.h): operand or result i is the stack of entries, i + 1 the
+// number of those that are there, i32[]. The type of the entries and the room are noted under the number of the list.
+#include <fmt/core.h>
+
+#include <optional>
+
+#include "ops/definition/node_support.h"
+#include "ops/definition/rule_support.h"
+
+namespace ipu::ops {
+namespace {
+
+// The stack of a list of which too little is known yet, as no list of a unit is.
+const ir::Type kUnknown{DType::kU16, {0}};
+
+std::string of_list(NodeImportCall& call, const char* what) {
+  return fmt::format("list {} {}", call.text("list"), what);
+}
+
+std::optional<ir::Type> entry_type(NodeImportCall& call) {
+  const std::vector<int64_t>* noted = call.noted(of_list(call, "entry"));
+  if (noted == nullptr) return std::nullopt;
+  return ir::Type{static_cast<DType>(noted->front()), {noted->begin() + 1, noted->end()}};
+}
+
+std::optional<int64_t> room(NodeImportCall& call) {
+  const std::vector<int64_t>* noted = call.noted(of_list(call, "room"));
+  return noted == nullptr ? std::nullopt : std::optional<int64_t>(noted->front());
+}
+
+void note_entry(NodeImportCall& call, const ir::Type& type) {
+  std::vector<int64_t> noted{static_cast<int64_t>(type.dtype)};
+  noted.insert(noted.end(), type.shape.begin(), type.shape.end());
+  call.note(of_list(call, "entry"), std::move(noted));
+}
+
+bool is_known(NodeImportCall& call) {
+  const bool has_entry = entry_type(call).has_value(), has_room = room(call).has_value();
+  return has_entry && has_room;
+}
+
+// The type of the device.
+std::optional<DType> named_type(const std::string& name) {
+  if (name == "float32" || name == "float64") return DType::kF32;
+  if (name == "float16") return DType::kF16;
+  if (name == "int32" || name == "int64") return DType::kI32;
+  if (name == "bool") return DType::kBool;
+  if (name == "int8") return DType::kI8;
+  if (name == "uint8") return DType::kU8;
+  return std::nullopt;
+}
+
+// What operand `i` says of the shape of entries, unless a part of it is open. A scalar says nothing.
+void note_stated_entry(NodeImportCall& call, int i) {
+  const ConstantPtr stated = call.constant(i);
+  const std::optional<DType> dtype = named_type(call.text("element_dtype", ""));
+  if (stated == nullptr || !dtype || stated->shape.size() != 1) return;
+  const Shape shape = integers_of(*stated);
+  for (const int64_t extent : shape)
+    if (extent < 0) return;
+  note_entry(call, {*dtype, shape});
+}
+
+// The rounds in which each of the nodes that append to the list runs, all together.
+void note_appended(NodeImportCall& call) {
+  int64_t all = 0;
+  for (const std::string& loops : call.texts("pushes")) {
+    int64_t times = 1;
+    for (size_t at = 0; at < loops.size();) {
+      const size_t end = std::min(loops.find(',', at), loops.size());
+      const std::vector<int64_t>* rounds = call.noted("loop " + loops.substr(at, end - at));
+      if (rounds == nullptr) return;
+      if (__builtin_mul_overflow(times, rounds->front(), &times)) return;
+      at = end + 1;
+    }
+    if (__builtin_add_overflow(all, times, &all)) return;
+  }
+  call.note(of_list(call, "room"), {all});
+}
+
+// A list without entries, or with as many as there is room for.
+void set_new_list(NodeImportCall& call, bool is_full) {
+  const std::optional<ir::Type> entry = entry_type(call);
+  const std::optional<int64_t> most = room(call);
+  ir::Builder& builder = call.builder();
+  if (entry && most) {
+    Shape shape = entry->shape;
+    shape.insert(shape.begin(), *most);
+    call.set_result(0, builder.splat({entry->dtype, shape}, 0.0));
+  } else {
+    call.unsupported_at_the_end(
+        !most
+            ? "a TensorList whose length is not known: give the loop that fills it a bound, maximum_iterations, or a "
+              "condition on a counter that starts at a constant"
+            : "a TensorList of which the shape of entries is not known: give TensorArray an element_shape");
+    call.set_result(0, builder.splat(kUnknown, 0.0));
+  }
+  const auto count = static_cast<int32_t>(is_full ? most.value_or(0) : 0);
+  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+}
+
+void ignore_types(NodeImportCall& call) {
+  for (const char* name : {"element_dtype", "shape_type", "Tshape", "num_elements", "list"})
+    call.ignore(name);
+}
+
+void import_empty(NodeImportCall& call) {
+  ignore_types(call);
+  note_stated_entry(call, 0);
+  const ConstantPtr most = call.constant(1);
+  const int64_t stated = most == nullptr ? -1 : integers_of(*most).at(0);
+  if (stated >= 0) {
+    call.ignore("pushes");
+    call.note(of_list(call, "room"), {stated});
+  } else {
+    note_appended(call);
+  }
+  set_new_list(call, false);
+}
+
+void import_reserve(NodeImportCall& call) {
+  ignore_types(call);
+  call.ignore("pushes");
+  note_stated_entry(call, 0);
+  if (const ConstantPtr count = call.constant(1)) {
+    const int64_t stated = integers_of(*count).at(0);
+    if (stated < 0) call.unsupported("a TensorList of a negative length");
+    call.note(of_list(call, "room"), {stated});
+  }
+  set_new_list(call, true);
+}
+
+void import_from_tensor(NodeImportCall& call) {
+  ignore_types(call);
+  call.ignore("pushes");
+  call.has_operand(1);
+  ir::Value* stack = call.operand(0);
+  const Shape& shape = stack->type().shape;
+  if (shape.empty()) call.unsupported("a TensorList of a number");
+  note_entry(call, {stack->type().dtype, {shape.begin() + 1, shape.end()}});
+  call.note(of_list(call, "room"), {shape[0]});
+  const auto count = static_cast<int32_t>(shape[0]);
+  call.set_result(0, stack);
+  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+}
+
+[[noreturn]] void unknown_entries(NodeImportCall& call) {
+  call.unsupported(
+      "a TensorList of which the shape of entries is not known: give TensorArray an element_shape");
+}
+
+ir::Value* place(NodeImportCall& call, ir::Value* index) {
+  return reshaped(call, call.cast(index, DType::kI32), {1});
+}
+
+// The stack with another entry at a place; itself as long as nothing is known of the list.
+ir::Value* with_entry(NodeImportCall& call, ir::Value* stack, ir::Value* index, ir::Value* item) {
+  if (item->type() != kUnknown) note_entry(call, item->type());
+  if (!is_known(call)) return stack;
+  if (const ir::Type entry = *entry_type(call); entry != item->type())
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("type mismatch: {} puts {} into a list of {}.", call.described(),
+                            to_string(item->type()), to_string(entry)));
+  Shape shape = item->type().shape;
+  shape.insert(shape.begin(), 1);
+  return call.op("index_copy", {stack, place(call, index), reshaped(call, item, shape)},
+                 {{"dim", int64_t{0}}});
+}
+
+ir::Value* entry_at(NodeImportCall& call, ir::Value* stack, ir::Value* index) {
+  if (!is_known(call)) unknown_entries(call);
+  return reshaped(call, call.op("index_select", {stack, place(call, index)}, {{"dim", int64_t{0}}}),
+                  entry_type(call)->shape);
+}
+
+ir::Value* moved_count(NodeImportCall& call, ir::Value* count, double by) {
+  return call.op("add", {count, call.builder().scalar(DType::kI32, by)});
+}
+
+void import_set_item(NodeImportCall& call) {
+  ignore_types(call);
+  if (call.has("resize_if_index_out_of_bounds") && call.boolean("resize_if_index_out_of_bounds"))
+    call.unsupported("a TensorList that grows: give TensorArray a size, without dynamic_size");
+  ir::Value *stack = call.operand(0), *count = call.operand(1);
+  call.set_result(0, with_entry(call, stack, call.operand(2), call.operand(3)));
+  call.set_result(1, count);
+}
+
+void import_get_item(NodeImportCall& call) {
+  ignore_types(call);
+  call.has_operand(3);
+  call.operand(1);
+  call.set_result(0, entry_at(call, call.operand(0), call.operand(2)));
+}
+
+void import_push_back(NodeImportCall& call) {
+  ignore_types(call);
+  ir::Value *stack = call.operand(0), *count = call.operand(1);
+  call.set_result(0, with_entry(call, stack, count, call.operand(2)));
+  call.set_result(1, moved_count(call, count, 1.0));
+}
+
+void import_pop_back(NodeImportCall& call) {
+  ignore_types(call);
+  call.has_operand(2);
+  ir::Value* count = moved_count(call, call.operand(1), -1.0);
+  call.set_result(0, call.operand(0));
+  call.set_result(1, count);
+  call.set_result(2, entry_at(call, call.operand(0), count));
+}
+
+void import_stack(NodeImportCall& call) {
+  ignore_types(call);
+  call.has_operand(2);
+  if (!is_known(call)) unknown_entries(call);
+  call.set_result(0, call.operand(0));
+}
+
+void import_gather(NodeImportCall& call) {
+  ignore_types(call);
+  call.has_operand(3);
+  if (!is_known(call)) unknown_entries(call);
+  ir::Value* indices = call.cast(call.operand(2), DType::kI32);
+  ir::Value* entries =
+      call.op("index_select", {call.operand(0), reshaped(call, indices, {indices->type().elements()})},
+              {{"dim", int64_t{0}}});
+  call.set_result(0, entries);
+}
+
+void import_length(NodeImportCall& call) {
+  ignore_types(call);
+  call.set_result(0, call.operand(1));
+  if (const ConstantPtr known = call.constant(1)) call.set_constant(0, known);
+}
+
+void import_element_shape(NodeImportCall& call) {
+  ignore_types(call);
+  call.operand_count();
+  const std::optional<ir::Type> entry = entry_type(call);
+  if (!entry) unknown_entries(call);
+  call.set_constant(0, constant_of(entry->shape));
+}
+
+void import_sum(NodeImportCall& call) {
+  ignore_types(call);
+  ir::Value* sum = call.operand(0);
+  for (int i = 2; i < call.operand_count(); i += 2) sum = call.op("add", {sum, call.operand(i)});
+  call.set_result(0, sum);
+  call.set_result(1, call.operand(1));
+}
+
+void import_zeros(NodeImportCall& call) {
+  ignore_types(call);
+  call.set_result(0, call.builder().splat(call.operand(0)->type(), 0.0));
+  call.set_result(1, call.operand(1));
+}
+
+void import_same(NodeImportCall& call) {
+  ignore_types(call);
+  call.set_result(0, call.operand(0));
+  call.set_result(1, call.operand(1));
+}
+
+struct ListImporters {
+  ListImporters() {
+    register_tensorflow_importer("EmptyTensorList", import_empty);
+    register_tensorflow_importer("TensorListReserve", import_reserve);
+    register_tensorflow_importer("TensorListFromTensor", import_from_tensor);
+    register_tensorflow_importer("TensorListSetItem", import_set_item);
+    register_tensorflow_importer("TensorListGetItem", import_get_item);
+    register_tensorflow_importer("TensorListPushBack", import_push_back);
+    register_tensorflow_importer("TensorListPopBack", import_pop_back);
+    register_tensorflow_importer("TensorListStack", import_stack);
+    register_tensorflow_importer("TensorListGather", import_gather);
+    register_tensorflow_importer("TensorListLength", import_length);
+    register_tensorflow_importer("TensorListElementShape", import_element_shape);
+    register_tensorflow_importer("ListSum", import_sum, kIpu);
+    register_tensorflow_importer("ListZeros", import_zeros, kIpu);
+    register_tensorflow_importer("ListSame", import_same, kIpu);
+  }
+};
+const ListImporters list_importers;
+
+}  // namespace
+}  // namespace ipu::ops
