@@ -54,9 +54,12 @@ class UnitKernel {
           allocate_output(context, outputs + static_cast<int>(i), variable.dtype, variable.shape);
       run.written.push_back({view_of(tensor), tensor});
     }
-    run.stop = Interruption::since_now();
-    runtime::start_run(unit, std::move(run),
-                       [done, held](const std::exception_ptr& raised) { done(raised); });
+    const auto interruption = std::make_shared<Interruption>();
+    run.stop = [interruption] { return interruption->is_raised(); };
+    runtime::start_run(unit, std::move(run), [done, held, interruption](const std::exception_ptr& raised) {
+      interruption->end(raised != nullptr);
+      done(raised);
+    });
   }
 
  private:
