@@ -29,9 +29,10 @@ def kind_of(op: Operation) -> tuple[str, str]:
 
 def of(op: Operation) -> dict[str, Any]:
     found = {}
+    unused = _UNUSED | {"T"} if op.type.startswith(_OURS) else _UNUSED  # ours take the types of their operands
     for name, value in op.node_def.attr.items():
         kind = value.WhichOneof("value")
-        if kind != "func" and not name.startswith("_") and name not in _UNUSED:
+        if kind != "func" and not name.startswith("_") and name not in unused:
             found[name] = _plain(kind, value)
     return dict(sorted(found.items()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ def refuse_operations(refused: Sequence[tuple[host.Operation, str]]) -> tf.error
     return tf.errors.InvalidArgumentError(op.node_def, op, text)
 
 
+_CURE = re.compile(r"(?<=  try:      ).*")
+_OUTSIDE = "compute that part outside of ipu_compiler.compile, and pass its tensors in"
 # By reason or code of the core: a class of TensorFlow. csrc/bindings/tensorflow/status.cc has the same table for runs.
 _CLASSES = {
     101: tf.errors.UnimplementedError,
@@ -41,4 +44,5 @@ _CLASSES = {
 def from_core(error: Any) -> tf.errors.OpError:
     """An error of the core as TensorFlow's."""
     kind = _CLASSES.get(int(error.code), tf.errors.InternalError)
-    return kind(None, None, str(error))
+    text = _CURE.sub(_OUTSIDE, str(error)) if kind is tf.errors.UnimplementedError else str(error)
+    return kind(None, None, text)

@@ -65,6 +65,16 @@ class _Collections(collections.abc.MutableMapping):
         return sum(1 for _ in self)
 
 
+# Gradients of ours in place of TensorFlow's, by type (gradients.py).
+_GRADIENTS: dict[str, str] = {}
+
+
+def override_gradient(kind: str) -> Callable:
+    """Decorates the gradient function that operations of the type have in traced graphs."""
+    _GRADIENTS[kind] = "Ipu" + kind
+    return tf.RegisterGradient("Ipu" + kind)
+
+
 class TracedGraph(func_graph.FuncGraph):
     """A graph for the IPU inside the default graph. Nothing of it runs but what is asked for, as in any graph of version 1."""
 
@@ -72,6 +82,7 @@ class TracedGraph(func_graph.FuncGraph):
         """`without`: attributes of open scopes that operations do not carry."""
         outer = ops.get_default_graph()
         super().__init__(name, collections=_Collections(outer._collections))
+        self._gradient_override_map = dict(_GRADIENTS)
         self._attr_scope_map = {key: value for key, value in outer._attr_scope_map.items() if key not in without}
 
     @contextlib.contextmanager
@@ -149,11 +160,15 @@ def create_operation(
 
 def keep_body(op: Operation, body: TracedGraph) -> None:
     """`body` is what the operation repeats: functions of ours are graphs only, TensorFlow never runs them."""
-    op.graph.__dict__.setdefault("_ipu_bodies", {})[op.name] = body
+    graph: Any = op.graph
+    if not hasattr(graph, "ipu_bodies"):
+        graph.ipu_bodies = {}
+    graph.ipu_bodies[op.name] = body
 
 
 def body_of(op: Operation) -> TracedGraph:
-    return op.graph.__dict__["_ipu_bodies"][op.name]
+    graph: Any = op.graph
+    return graph.ipu_bodies[op.name]
 
 
 # --- attributes

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import host
+from ipu_tensorflow import core, host
 
 PATH = pathlib.Path(__file__).with_name("libipu_tensorflow.so")
 
@@ -17,8 +17,7 @@ PATH = pathlib.Path(__file__).with_name("libipu_tensorflow.so")
 @functools.cache
 def load() -> ctypes.CDLL:
     """Registers the ops; the library's plain C functions."""
-    import ipu_core  # noqa: F401  (brings libipu.so, which the library shares with it)
-
+    core.native()  # brings libipu.so, which the library shares with it
     if not PATH.is_file():
         raise ImportError(f"{PATH} is missing: build the project (scripts/build), or install tensorflow-ipu")
     tf.load_op_library(str(PATH))

@@ -25,6 +25,14 @@ _CONDITIONS = {"If", "StatelessIf"}
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 _REF_VARIABLES = {"Variable", "VariableV2", "TemporaryVariable"}
 _REF_VARIABLE = "is a ref variable; only resource variables work inside a unit (use_resource=True)"
+_BY_VALUES = (
+    "has results whose shapes depend on values; shapes inside a unit are static. Use a mask, or pad to a known size"
+)
+_REFUSED = {
+    **dict.fromkeys(["Unique", "UniqueV2", "UniqueWithCounts", "Where", "ListDiff", "DynamicPartition"], _BY_VALUES),
+    **dict.fromkeys([f"NonMaxSuppression{version}" for version in ("", "V2", "V3", "V4", "V5")], _BY_VALUES),
+    **dict.fromkeys(_REF_VARIABLES, _REF_VARIABLE),
+}
 # Effects on something that is not a variable; operations of one kind keep their order.
 _EFFECTS = {"Assert": "assert", "Print": "print", "PrintV2": "print", "IpuPrint": "print"}
 _FEEDS = {"IpuInfeedDequeue", "IpuOutfeedEnqueue"}
@@ -182,8 +190,8 @@ class _Place:
         results = [tensor.name for tensor in op.outputs]
         if kind == "Placeholder":
             self._write_placeholder(op)
-        elif kind in _REF_VARIABLES:
-            self.writer.refused.append((op, _REF_VARIABLE))
+        elif kind in _REFUSED and not self._fold(op):
+            self.writer.refused.append((op, _REFUSED[kind]))
             self._give_up(op)
         elif kind in ("NoOp", "VarHandleOp"):
             pass

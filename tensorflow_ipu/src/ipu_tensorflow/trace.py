@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import attributes, host, scopes
+from ipu_tensorflow import attributes, gradients as gradients, host, scopes
 
 
 @dataclass

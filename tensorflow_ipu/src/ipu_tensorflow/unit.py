@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import host, library, records, trace
+from ipu_tensorflow import core, host, library, records, system, trace
 from ipu_tensorflow.errors import from_core
 
 # The native units of a graph live as long as it does.
@@ -49,13 +49,12 @@ def units_of(graph: host.Graph) -> list[Any]:
 
 
 def _native_unit(found: records.Records, ipu: int) -> Any:
-    import ipu_core
-
+    native = core.native()
     try:
-        unit = ipu_core.Unit(found.data, {"device": ipu})
+        unit = native.Unit(found.data, system.unit_options(ipu))
         unit.written  # noqa: B018  (imports the records: whatever cannot be compiled is said here)
         return unit
-    except ipu_core.Error as error:
+    except native.Error as error:
         raise from_core(error) from None
 
 

@@ -1,0 +1,261 @@
+"""`ipu_infeed_queue.IPUInfeedQueue`: elements of a dataset for loops on the IPU.
+
+The dataset is copied into a graph and a session of its own, where a loop of TensorFlow pushes one element after the other into a
+native queue. The loop begins when a run wants the first element.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import itertools
+import threading
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tensorflow import host, library
+
+_TYPES = (tf.float32, tf.float16, tf.int32, tf.bool, tf.int8, tf.uint8)
+_numbers = itertools.count()
+_queues: weakref.WeakValueDictionary[str, IPUInfeedQueue] = weakref.WeakValueDictionary()
+# The queues of a graph live as long as it does.
+_of_graph: weakref.WeakKeyDictionary[host.Graph, list[IPUInfeedQueue]] = weakref.WeakKeyDictionary()
+
+
+class IPUInfeedQueue:
+    """Elements of a dataset, which `ipu.loops` hand to the bodies of their loops.
+
+    Args:
+        dataset: with all shuffling, batching and repeating applied, and shapes that are fully defined.
+        device_ordinal: which IPU device reads the queue.
+        prefetch_depth: how many elements may wait beyond the one that is wanted; None: one.
+        feed_name, replication_factor, data_to_prefetch: have no effect.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        feed_name: str | None = None,
+        device_ordinal: int = 0,
+        replication_factor: int = 1,
+        data_to_prefetch: int = 1,
+        prefetch_depth: int | None = None,
+    ) -> None:
+        if prefetch_depth is not None and not 0 < prefetch_depth <= 255:
+            raise ValueError(f"prefetch_depth is {prefetch_depth}: it must be from 1 to 255")
+        self._spec = dataset.element_spec
+        self._leaves = tf.nest.flatten(self._spec)
+        _check_spec(self._spec, self._leaves)
+        self._dataset = dataset
+        self._graph = tf.compat.v1.get_default_graph()
+        self._depth = prefetch_depth or 1
+        self._device_ordinal = device_ordinal
+        self._name = f"infeed_{next(_numbers)}"
+        self._dequeued = False
+        self._has_initializer = False
+        self._lock = threading.Lock()
+        self._private: _Feeding | None = None
+        _queues[self._name] = self
+        _of_graph.setdefault(self._graph, []).append(self)
+
+    # --- the host
+
+    @property
+    def initializer(self) -> host.Operation:
+        """Makes the queue; to be run once before the first use."""
+        if self._has_initializer:
+            raise ValueError("the initializer of an infeed queue can be taken once: keep the operation")
+        self._has_initializer = True
+        _set_starter()
+        given = {"queue": self._name, "components": len(self._leaves), "depth": self._depth, "refused": self._refused()}
+        return _on_host("IpuInfeedCreate", **given)
+
+    @property
+    def deleter(self) -> host.Operation:
+        """Frees the queue; NotFoundError before the initializer has run."""
+        return _on_host("IpuInfeedDelete", queue=self._name)
+
+    @property
+    def dequeued(self) -> bool:
+        """Whether a loop takes elements of the queue."""
+        return self._dequeued
+
+    @property
+    def number_of_tuple_elements(self) -> int:
+        """How many arguments, positional and keyword, a body of a loop gets from the queue."""
+        positional, keywords = self.argument_form
+        return positional + len(keywords)
+
+    def get_next(self) -> None:
+        """Obsolete."""
+        raise ValueError(
+            "IPUInfeedQueue.get_next is obsolete: give the queue to ipu.loops.repeat or while_loop as infeed_queue"
+        )
+
+    # --- the device
+
+    @property
+    def argument_form(self) -> tuple[int, list[str]]:
+        """Number of positional arguments and names of keyword arguments of an element."""
+        if isinstance(self._spec, dict):
+            return 0, list(self._spec)
+        if isinstance(self._spec, tuple):
+            if len(self._spec) == 1 and isinstance(self._spec[0], dict):
+                return 0, list(self._spec[0])
+            return len(self._spec), []
+        return 1, []
+
+    def dequeue(self) -> tuple[list[Any], dict[str, Any]]:
+        """The next element in the graph of a unit: positional and keyword arguments."""
+        element = self._dequeue()
+        positional, keywords = self.argument_form
+        if keywords:
+            return [], element if isinstance(element, dict) else element[0]
+        return (list(element) if isinstance(element, tuple) else [element]), {}
+
+    def _dequeue(self) -> Any:
+        """The next element, in its structure."""
+        if not host.is_traced(tf.compat.v1.get_default_graph()):
+            raise ValueError("an infeed is read only inside ipu_compiler.compile")
+        self._dequeued = True
+        types = [leaf.dtype for leaf in self._leaves]
+        shapes = [leaf.shape for leaf in self._leaves]
+        op = library.operation(
+            "IpuInfeedDequeue", [], types, name="infeed_dequeue", queue=self._name, dtypes=types, shapes=shapes
+        )
+        for tensor, shape in zip(op.outputs, shapes):
+            tensor.set_shape(shape)
+        return tf.nest.pack_sequence_as(self._spec, list(op.outputs))
+
+    # --- feeding
+
+    def _refused(self) -> str:
+        """Why the IPU cannot take the elements; "" if it can."""
+        for index, leaf in enumerate(self._leaves):
+            if leaf.dtype not in _TYPES:
+                return (
+                    f"component {index} of infeed '{self._name}' has the type {leaf.dtype.name}, which cannot be fed to an IPU. "
+                    "Cast it in the dataset: dataset.map(lambda x: tf.cast(x, tf.int32))"
+                )
+        return ""
+
+    def feeding(self) -> _Feeding:
+        with self._lock:
+            if self._private is None:
+                self._private = _Feeding(self._name, self._graph, self._dataset)
+            return self._private
+
+
+def _check_spec(spec: Any, leaves: list[Any]) -> None:
+    for index, leaf in enumerate(leaves):
+        if not isinstance(leaf, tf.TensorSpec):
+            raise ValueError(f"component {index} of the dataset is {leaf}: an infeed takes tensors")
+        if not leaf.shape.is_fully_defined():
+            raise ValueError(
+                f"component {index} of the dataset has the shape {leaf.shape}: an infeed needs shapes that are fully defined. "
+                "Batch with drop_remainder=True"
+            )
+    if isinstance(spec, tuple) and any(isinstance(item, (list, tuple)) for item in spec):
+        raise ValueError(
+            "an element of the dataset has a list or a tuple in it: an infeed takes tensors, flat tuples and dictionaries"
+        )
+
+
+def _on_host(kind: str, **attributes: Any) -> host.Operation:
+    with tf.compat.v1.get_default_graph().device(None), tf.control_dependencies(None):
+        return library.operation(kind, [], [], **attributes)
+
+
+class _Feeding:
+    """A copy of a dataset in a graph of its own, with the loop that pushes its elements."""
+
+    def __init__(self, name: str, graph: host.Graph, dataset: tf.data.Dataset) -> None:
+        self._name = name
+        variant = host.dataset_variant(dataset)
+        tables = [op.name for op in graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)]
+        definition = graph.as_graph_def()
+        wanted = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name])
+        handles = {node.name for node in wanted.node if "HashTable" in node.op}
+        by_name = {node.name: node for node in definition.node}
+        tables = [table for table in tables if handles.intersection(by_name[table].input)]
+        copied = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name, *tables])
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            tf.import_graph_def(copied, name="")
+            options = tf.data.Options()
+            options.experimental_optimization.inject_prefetch = False  # the depth of the queue is the only one
+            ours = host.dataset_of(self._graph.get_tensor_by_name(variant.name), dataset.element_spec).with_options(
+                options
+            )
+            self._number = tf.compat.v1.placeholder(tf.int64, [])
+            self._is_wanted = library.operation("IpuInfeedWanted", [self._number], [tf.bool]).outputs[0]
+            iterator = tf.compat.v1.data.make_initializable_iterator(ours)
+            self._begin = [*(self._graph.get_operation_by_name(table) for table in tables), iterator.initializer]
+            types = [leaf.dtype for leaf in tf.nest.flatten(dataset.element_spec)]
+
+            def push(_: Any, count: Any) -> tuple[Any, Any]:
+                element = tf.nest.flatten(iterator.get_next())
+                goes_on = library.operation("IpuInfeedPush", [self._number, *element], [tf.bool], T=types).outputs[0]
+                goes_on.set_shape([])
+                return goes_on, count + 1
+
+            self._loop = tf.while_loop(
+                lambda go, _: go, push, [tf.constant(True), tf.constant(0)], parallel_iterations=1
+            )
+
+    def run(self, number: int) -> None:
+        config = tf.compat.v1.ConfigProto(
+            use_per_session_threads=True, inter_op_parallelism_threads=2, intra_op_parallelism_threads=2
+        )
+        with tf.compat.v1.Session(graph=self._graph, config=config) as session:
+            fed = {self._number: number}
+            if session.run(self._is_wanted, fed):
+                session.run(self._begin)
+                session.run(self._loop, fed)
+
+
+def _feed(name: str, number: int) -> None:
+    """The thread of a feeder: ends with the queue, or with the dataset."""
+    queue = _queues.get(name)
+    code, text = int(tf.errors.INTERNAL), f"infeed '{name}': its graph is gone"
+    try:
+        if queue is not None:
+            queue.feeding().run(number)
+            return
+    except tf.errors.OutOfRangeError:
+        code = int(tf.errors.OUT_OF_RANGE)
+        text = f"infeed '{name}': the dataset has ended, and a run wanted a further element. Repeat the dataset, or run fewer steps"
+    except tf.errors.OpError as error:
+        code, text = int(error.error_code), f"infeed '{name}': the dataset failed: {error.message}"
+    except Exception as error:
+        text = f"infeed '{name}': {type(error).__name__}: {error}"
+    library.load().ipu_end_infeed(ctypes.c_int64(number), code, text.encode())
+
+
+_threads: list[threading.Thread] = []
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
+def _start(name: bytes, number: int) -> None:
+    thread = threading.Thread(
+        target=_feed, args=(name.decode(), number), name=f"feeder of {name.decode()}", daemon=True
+    )
+    _threads[:] = [other for other in _threads if other.is_alive()] + [thread]
+    thread.start()
+
+
+@functools.cache
+def _set_starter() -> None:
+    functions = library.load()
+    functions.ipu_set_feeder_starter(_start)
+    atexit.register(_stop)
+
+
+def _stop() -> None:
+    """Feeders end before TensorFlow does."""
+    library.load().ipu_delete_infeeds()
+    for thread in _threads:
+        thread.join(5)
