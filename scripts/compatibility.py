@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of public names and of sharp edges in docs/compatibility.md, and those of the names of PopXL and PopART in
-docs/compatibility-popxl.md and docs/compatibility-popart.md, from marks of tests and the built packages.
+"""Writes the tables of public names and of sharp edges in docs/compatibility.md, and those of the names of PopXL, PopART and the
+TensorFlow API in docs/compatibility-popxl.md, -popart.md and -tensorflow.md, from marks of tests and the built packages.
 
 scripts/compatibility.py            rewrites the tables
 scripts/compatibility.py --check    fails when a page is not what would be written
@@ -15,11 +15,13 @@ import pathlib
 import sys
 
 import public_names
+import tensorflow_names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
 POPXL_PAGE = ROOT / "docs" / "compatibility-popxl.md"
 POPART_PAGE = ROOT / "docs" / "compatibility-popart.md"
+TENSORFLOW_PAGE = ROOT / "docs" / "compatibility-tensorflow.md"
 REFUSED = "Not available in this version"
 WORKS, NOT_SHOWN, NO_EFFECT, NOT_YET = STATES = "works", "there, not shown by a test", "no effect", "not yet"
 
@@ -201,6 +203,7 @@ def main():
     popxl_page = replaced(POPXL_PAGE.read_text(), "names", popxl_table(tests))
     wanted[POPXL_PAGE] = replaced(popxl_page, "edges", popxl_edges_of(tests))
     wanted[POPART_PAGE] = replaced(POPART_PAGE.read_text(), "names", popart_table(tests))
+    wanted[TENSORFLOW_PAGE] = replaced(TENSORFLOW_PAGE.read_text(), "names", tensorflow_names.table(tests))
     for page, text in wanted.items():
         if not arguments.check:
             page.write_text(text)

@@ -1,4 +1,4 @@
-"""The public names of PopTorch, PopXL and PopART, published sharp edges, and the tests that show them. Nothing is imported or run.
+"""The public names of PopTorch, PopXL, PopART and the TensorFlow API, published sharp edges, and the tests that show them. Nothing is imported or run.
 
 A test says what it shows with `@pytest.mark.shows("Options.deviceIterations", "trainingModel")`: it would fail if one of
 these names did nothing. `@pytest.mark.edge("22.5")` says the same of a row of sharp_edges.txt. The mark may also stand in
@@ -17,6 +17,7 @@ EDGES = ROOT / "scripts" / "sharp_edges.txt"
 POPXL = ROOT / "scripts" / "popxl_names.txt"
 POPXL_EDGES = ROOT / "scripts" / "popxl_sharp_edges.txt"
 POPART = ROOT / "scripts" / "popart_names.txt"
+TENSORFLOW = ROOT / "scripts" / "tensorflow_names.txt"
 POPART_OPTIONS = ROOT / "scripts" / "popart_options.txt"
 EDGE_STATES = ("kept", "fixed", "not yet", "not shown")
 
@@ -67,6 +68,8 @@ def is_mine(name, names, source):
     """Does a mark with this name belong to the list of that file? Names of popart are all in popart_names.txt, and those that
     programs of PopXL need in popxl_names.txt as well."""
     first = name.split(".")[0]
+    if first in ("ipu", "plugin") or source == TENSORFLOW:
+        return first in ("ipu", "plugin") and source == TENSORFLOW
     if source == POPART:
         return first == "popart"
     if first == "popart":

@@ -102,7 +102,10 @@ def other_than(value):
     }.get(type(value), lambda: [2])()
 
 
-@pytest.mark.shows("ipu.config.IPUConfig", "ipu.config.AttributeMetadata")
+@pytest.mark.shows(
+    "ipu.config.IPUConfig", "ipu.config.AttributeMetadata", "ipu.config.IPUConfig.get_attribute_metadata"
+)
+@pytest.mark.shows(*(f"ipu.config.AttributeMetadata.{name}" for name in ("name", "type", "default", "check_type")))
 def test_each_published_attribute_is_there_with_its_type_and_default():
     config = ipu.config.IPUConfig()
     assert [name for name, _ in config.values()] == list(PUBLISHED)
@@ -124,6 +127,7 @@ def test_categories_have_no_type_and_no_default_and_cannot_be_set():
             set_attribute(config, name, 3)
 
 
+@pytest.mark.shows("ipu.config.AttributeMetadata.types")
 def test_metadata_is_asked_for_relative_to_a_category():
     config = ipu.config.IPUConfig()
     metadata = config.norms.get_attribute_metadata("experimental.distributed_batch_norm_replica_group_size")
@@ -204,6 +208,9 @@ def test_a_deep_copy_has_values_of_its_own():
     assert ipu.config.IPUConfig().matmuls.poplar_options == {}
 
 
+@pytest.mark.shows(
+    *(f"ipu.config.AttributeMetadata.{name}" for name in ("deprecated", "deprecated_msg", "warn_if_deprecated"))
+)
 def test_setting_what_is_deprecated_warns_with_its_category(caplog):
     from ipu_tensorflow.config_tree import Category, Structure
 
@@ -274,6 +281,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.shows("ipu.config.IPUConfig.device_connection.version")
 @pytest.mark.parametrize("values, flags, kind, text", REFUSED, ids=[str(case[0]) + case[1] for case in REFUSED])
 def test_what_does_not_fit_together_is_refused_when_configured(recorder, monkeypatch, values, flags, kind, text):
     monkeypatch.setenv("TF_POPLAR_FLAGS", flags)

@@ -54,6 +54,7 @@ def test_nothing_configured_is_one_device_of_one_ipu(recorder):
     assert recorder.calls == 0
 
 
+@pytest.mark.shows("ipu.config.IPUConfig.configure_ipu_system", "ipu.config.IPUConfig.auto_select_ipus")
 @pytest.mark.shows("ipu.config.configure_ipu_system", "ipu.config.get_ipu_config", "ipu.config.reset_ipu_configuration")
 def test_a_configuration_is_copied_and_given_to_the_core(recorder):
     config = config_of(auto_select_ipus=[2, 1])
@@ -98,6 +99,7 @@ def test_more_ipus_than_there_are_cannot_be_attached(recorder):
     assert recorder.calls == 0
 
 
+@pytest.mark.shows("ipu.config.IPUConfig.select_ipus")
 def test_ids_become_groups_of_ipus(recorder):
     config_of(select_ipus=[16, 28 - 3, 4]).configure_ipu_system()
     assert [(device["ipus"], device["ipu_id"]) for device in recorder.devices] == [(2, 19), (4, 24), (1, 4)]
@@ -113,6 +115,7 @@ def test_ids_that_are_not_there_or_overlap_are_refused(recorder):
     assert recorder.calls == 0
 
 
+@pytest.mark.shows("ipu.config.IPUConfig.device_connection.type", "ipu.config.IPUConfig.floating_point_behaviour.div0")
 def test_what_is_asked_of_the_core(recorder, monkeypatch):
     config = config_of(auto_select_ipus=1)
     config.device_connection.type = ON_DEMAND
@@ -125,6 +128,7 @@ def test_what_is_asked_of_the_core(recorder, monkeypatch):
     assert system.unit_options(0) == {"device": 0, "cache_path": "/cache"}
 
 
+@pytest.mark.shows("ipu.config.IPUConfig.floating_point_behaviour.set_all")
 def test_all_of_floating_point_is_as_each_of_it():
     config = ipu.config.IPUConfig()
     assert not config.has_floating_point("oflo") and not config.has_floating_point("esr")
@@ -153,6 +157,7 @@ def test_a_device_says_how_many_ipus_it_has(recorder):
         count("/device:CPU:0")
 
 
+@pytest.mark.shows("ipu.config.IPUConfig.serialization_output_folder")
 def test_the_folder_of_compiled_programs_is_made(recorder, tmp_path):
     config_of(serialization_output_folder=str(tmp_path / "a" / "b")).configure_ipu_system()
     assert (tmp_path / "a" / "b").is_dir() and system.unit_options(1) == {

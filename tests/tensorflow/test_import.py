@@ -10,6 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import tensorflow_names
 import tensorflow_overlay
 
 TABLE = tensorflow_overlay.read_table()
@@ -150,3 +151,23 @@ def test_the_files_of_the_overlay_are_those_of_the_table():
     overlay = ROOT / tensorflow_overlay.OVERLAY
     there = {str(path.relative_to(overlay)): path.read_text() for path in overlay.rglob("*.py")}
     assert there == {str(path): text for path, text in tensorflow_overlay.files().items()}
+
+
+def test_a_name_that_does_not_come_later_is_there():
+    """What the page of names says, which is written without importing anything."""
+    from ipu_tensorflow.forwarding import Refusal
+    from tensorflow.python import ipu
+
+    names, notes = tensorflow_names.read()
+    for name, giver in names.items():
+        if giver is None or notes.get(name, ("",))[0] == "comes" or not tensorflow_names.defines(ROOT, *giver):
+            continue
+        module, _, last = name.rpartition(".")
+        assert not isinstance(getattr(imported(module.removeprefix("ipu.")), last), Refusal), name
+    config = "ipu.config.IPUConfig."
+    attributes = [
+        name.removeprefix(config)
+        for name in names
+        if name.startswith(config) and not name.endswith(("_ipu_system", "_metadata"))
+    ]
+    assert sorted(attributes) == sorted(name for name, _ in ipu.config.IPUConfig().values())

@@ -107,12 +107,20 @@ CREATES = [
 ]
 
 
+NAMES = (
+    "auto_select_ipus select_ipus set_compilation_options set_convolution_options set_matmul_options set_pooling_options "
+    "set_gcl_options set_serialization_options set_recomputation_options set_floating_point_behaviour_options "
+    "set_io_tile_options set_ipu_connection_type set_ipu_model_options set_norm_options set_optimization_options "
+    "set_experimental_multi_replica_distribution_options"
+).split()
+
+
 def changed(options):
     defaults = dict(DEFAULTS.values())
     return {name: value for name, value in options.config.values() if value != defaults[name]}
 
 
-@pytest.mark.shows(*(f"ipu.utils.{name}" for name in ("set_compilation_options", "set_convolution_options")))
+@pytest.mark.shows(*(f"ipu.utils.{name}" for name in NAMES))
 @pytest.mark.parametrize("name, arguments, attributes", WRITES, ids=[f"{i}-{case[0]}" for i, case in enumerate(WRITES)])
 def test_a_function_writes_its_attributes_and_gives_the_options_back(name, arguments, attributes):
     options = utils.create_ipu_config()
@@ -120,6 +128,7 @@ def test_a_function_writes_its_attributes_and_gives_the_options_back(name, argum
     assert changed(options) == attributes
 
 
+@pytest.mark.shows("ipu.utils.create_ipu_config")
 @pytest.mark.parametrize("arguments, attributes", CREATES, ids=[next(iter(case[0])) for case in CREATES])
 def test_new_options_write_their_attributes(arguments, attributes):
     assert changed(utils.create_ipu_config(**arguments)) == attributes
@@ -222,7 +231,7 @@ def test_a_function_says_once_that_it_is_deprecated(caplog, monkeypatch, name):
     assert [record.getMessage() for record in caplog.records] == [f"{name} is deprecated: do otherwise"]
 
 
-@pytest.mark.shows("ipu.utils.KeyId", "ipu.utils.VerificationOptions")
+@pytest.mark.shows("ipu.config.KeyId", "ipu.config.VerificationOptions")
 def test_verification_options_are_stored_by_both_spellings():
     options = utils.VerificationOptions()
     assert options.inputs == utils.KeyId() == utils.KeyId(0, -1) and options.checkpoint_in == utils.KeyId(0, 0)
