@@ -31,6 +31,8 @@ CHOICES = {
 RULES = {
     "matrix products in fp16 sum in fp16, convolutions in fp32": "rows of gemm and conv; poplin's defaults",
     "results of convolutions in fp32 with up to 4 channels are copied": "rows of conv (blur)",
+    "few channels are padded to blocks with several rows of the kernel": "rows of conv (plain) and of networks",
+    "operands of groups without whole blocks are copied": "rows of conv (8 channels and more)",
     "sparse products take the dense split": "rows of spmm: a search of their own is 32 / 213",
     "a gradient of weights writes its operand out in atoms of 8 bytes": "no rows",
     "parts of stencils are squares": "rows of stencil and bsp-breakdown",

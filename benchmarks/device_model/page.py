@@ -12,10 +12,10 @@ PAGE, PLOT = DOCS / "device-model-accuracy.md", DOCS / "device-model-accuracy.sv
 
 # Why kinds and sub-kinds are further from the measurements than they should be.
 REMARKS = {
-    "conv (plain)": "first layers of three channels come out two to three times too slow: how the library of 2019 runs them is not known; "
+    "conv (plain)": "first layers of three channels come out 1.1 to 2.2 times too fast: how the library of 2019 ran them is not known; "
     "at large batches it ran out of memory elsewhere than the planner does",
     "conv (narrow groups)": "the Mk1 ran groups of fewer than 8 channels outside the matrix unit; right within a factor of four",
-    "conv (8 channels and more)": "two rows of large batches where the library ran out of memory, and 3x3 groups of 8 channels at small batches",
+    "conv (8 channels and more)": "a row of a large batch where the library ran out of memory, and 3x3 groups of 8 channels at batch 1",
     "spmm": "inner loops of sparse blocks are known by their rate only",
     "stencil": "14 % too fast in the middle: loops of the compiler are priced by one number an iteration; two rows on 16 IPUs are 2 to 3 "
     "times slower than on 8",

@@ -71,6 +71,47 @@ TEST(ConvolutionPlan, of_the_worked_example_costs_what_the_page_says) {
   EXPECT_EQ(plan.cycles.total(), 9535);
 }
 
+// Of 28 rows of 7 a worker has four whole rows and two thirds of one; the second has them in six pieces of 33 elements together.
+TEST(ConvolutionPlan, gives_workers_the_elements_of_their_pieces_of_rows) {
+  const ProductCore core = product_core(gc2(), ProductType::kFp16Fp32, false);
+  EXPECT_EQ(field_work(core, 28, 7).later, 6 * (17 + 6 * 16 + 4 * 33));
+  EXPECT_EQ(field_work(core, 6, 7).later, 6 * (17 + 16 + 4 * 7));
+  EXPECT_EQ(field_work(core, 1, 7).later, 6 * (17 + 16 + 4 * 2));
+}
+
+TEST(ConvolutionPlan, pads_few_channels_to_blocks_with_several_rows_of_the_kernel) {
+  Convolution c{.groups = 1, .batch = 1, .rows = 224, .columns = 224, .inputs = 3, .outputs = 64};
+  c.kernel_rows = c.kernel_columns = 7;
+  c.padding_rows = c.padding_columns = 6;
+  for (const Machine* machine : {&gc2(), &gc200()})
+    for (int64_t most : {4, 8, 16}) {
+      const ProductOptions options{ProductType::kFp16Fp32, 0.6};
+      c.inputs = most - 1;
+      const ProductPlan padded = plan_product(*machine, forward_shape(c), options);
+      EXPECT_EQ(padded.split.filter_rows, 16 / most);
+      ProductSplit split = padded.split;
+      for (split.filter_rows /= 2; split.filter_rows > 0; split.filter_rows /= 2)
+        EXPECT_LT(padded.cycles.total(),
+                  price_product(*machine, forward_shape(c), options, split).cycles.total());
+    }
+}
+
+// The 8 channels of each of 32 groups fill half a block: with one group of 8 nothing is copied.
+TEST(ConvolutionPlan, copies_the_operand_of_groups_without_whole_blocks) {
+  Convolution c{.groups = 32, .batch = 4, .rows = 28, .columns = 28, .inputs = 8, .outputs = 8};
+  c.kernel_rows = c.kernel_columns = 3;
+  c.padding_rows = c.padding_columns = 2;
+  const auto copies = [&] {
+    return plan_product(gc2(), forward_shape(c), {ProductType::kFp16Fp32, 0.6}).cycles.slices;
+  };
+  EXPECT_GT(copies(), 587);
+  c.groups = 1;
+  EXPECT_EQ(copies(), 0);
+  c.groups = 32;
+  c.inputs = 16;
+  EXPECT_EQ(copies(), 0);
+}
+
 TEST(ConvolutionPlan, is_the_best_of_all_splits) {
   const Machine machine = with_tiles(16);
   for (const Case& c : cases(200, 7, 3, 60)) {

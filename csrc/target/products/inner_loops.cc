@@ -93,14 +93,15 @@ BlockWork field_work(const ProductCore& core, int64_t rows, int64_t width) {
   // Every row in as many pieces as let all workers have the same number of them; a worker takes whole rows and parts of rows.
   const int64_t cut = core.workers / std::gcd(core.workers, rows);
   const int64_t pieces = rows * cut / core.workers;
-  int64_t entries = pieces == 1 ? 1 : 2;
-  if (pieces % cut == 0)
-    entries = pieces / cut;
-  else if (pieces >= cut)
-    entries = pieces / cut + 2;
   const int64_t entry = (core.operand_bytes < 4 ? 28 : 39) - 3 * core.row_cycles;
-  const int64_t worker = 17 + (core.partial_bytes == 2 ? 1 : 0) + entries * entry +
-                         core.row_cycles * pieces * divide_up(width, cut);
+  const auto elements_before = [&](int64_t piece) { return piece / cut * width + piece % cut * width / cut; };
+  int64_t most = 0;
+  for (int64_t begin = 0; begin < rows * cut; begin += pieces) {
+    const int64_t end = begin + pieces, entries = (end - 1) / cut - begin / cut + 1;
+    most =
+        std::max(most, entries * entry + core.row_cycles * (elements_before(end) - elements_before(begin)));
+  }
+  const int64_t worker = 17 + (core.partial_bytes == 2 ? 1 : 0) + most;
   return {core.workers * worker, core.workers * worker};
 }
 

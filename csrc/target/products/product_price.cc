@@ -179,7 +179,8 @@ ProductPlan ProductPrices::matrix_unit(const ProductSplit& s, const TilePart& pa
   if (s.steps > 1)
     cycles.slices =
         steps * (100 + (part.weight_bytes + result_bytes) / static_cast<double>(core.vector_bytes));
-  if (shape.inputs % group_inputs(s) != 0)
+  // Channels come in whole blocks: those of small groups are taken apart, and a block that is not full is padded.
+  if (shape.inputs % (shape.groups > 1 ? core.inputs : group_inputs(s)) != 0)
     cycles.slices += copy_cycles(part.operand_bytes, shape.inputs * core.operand_bytes);
   else if (shape.is_expanded)
     cycles.slices += copy_cycles(part.operand_bytes, core.vector_bytes);
@@ -202,8 +203,7 @@ std::vector<int64_t> ProductPrices::filter_rows() const {
   std::vector<int64_t> found{1};
   if (shape.kernel_elements() == 1 || options.type == ProductType::kFp8) return found;
   for (int64_t rows : {2, 4})
-    if (const int64_t group = core.inputs / rows;
-        shape.inputs <= group && shape.inputs % core.operand_lanes == 0)
+    if (const int64_t group = core.inputs / rows; shape.inputs <= group && group % core.operand_lanes == 0)
       found.push_back(rows);
   return found;
 }
