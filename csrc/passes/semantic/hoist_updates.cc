@@ -2,9 +2,10 @@
 // each weight updated, right after it is made. Gradients then live for a moment instead of for the whole
 // backward pass, and are still in the cache when they are used. The tail are the elementwise ops that lead
 // only to outputs of the graph and to variable.assign. One that reads state (an input of the graph, a
-// variable) stays behind the last other reader of it, so that the new value can take the place of the old
-// one; where that reader comes after the assignment, before the assignment. What a loop carries on likewise comes
-// behind the ops of the tail that read what it was before. Only the order of the list changes.
+// variable; not of one element, as the index of a loop) stays behind the last other reader of it, so that the
+// new value can take the place of the old one; where that reader comes after the assignment, before the
+// assignment. What a loop carries on likewise comes behind the ops of the tail that read what it was before.
+// Only the order of the list changes.
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -86,7 +87,7 @@ class HoistUpdates : public Pass {
         const ir::Value* operand = op->operand(i);
         if (operand == nullptr) continue;
         if (operand->producer() != nullptr) earliest = std::max(earliest, anchor.at(*operand->producer()));
-        if (is_state(*operand))
+        if (is_state(*operand) && operand->type().elements() > 1)
           earliest = std::max(earliest, last_reader(*operand, tail, anchor, last_readers));
       }
       if (auto readers = old_readers.find(op); readers != old_readers.end())
