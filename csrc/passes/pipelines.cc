@@ -47,8 +47,9 @@ const Steps kShared = {"@Fwd0",
                        "@PreAlias"};
 
 // From there to what the machine runs (docs/rationale/machine-form.md).
-const Steps kMachine = {"recompute", "pipeline-to-rings", "insert-ipu-copies", "insert-io-copies",
-                        "dce",       "@Machine"};
+const Steps kMachine = {"recompute",         "split-accumulators", "hoist-updates",    "join-updates",
+                        "pipeline-to-rings", "insert-ipu-copies",  "insert-io-copies", "dce",
+                        "@Machine"};
 
 // And to what this host runs: what its kernels can do, in their layouts.
 const Steps kHost = {"half-partials",

@@ -144,7 +144,6 @@ class Walk {
   }
 
   void compute(const ir::Op& op) {
-    const ops::OpDef* definition = ops::definition(op);
     for (int i = 0; i < op.result_count(); ++i) {
       const Value& result = *op.result(i);
       const int64_t bytes = result.type().bytes();
@@ -157,14 +156,16 @@ class Walk {
         put(result, memory_.at(op.operand(0)));
         continue;
       }
-      const int candidates = definition == nullptr                         ? 0
-                             : definition->has(ops::kElementwise)          ? op.operand_count()
-                             : definition->has(ops::kMayReuseFirstOperand) ? 1
-                                                                           : 0;
       size_t chosen = memories_.size();
-      for (int k = 0; i == 0 && k < candidates && chosen == memories_.size(); ++k)
-        if (op.operand(k) != nullptr && may_take(memory_.at(op.operand(k)), bytes))
-          chosen = memory_.at(op.operand(k));
+      for (int k = 0; k < reusable_operands(op, i); ++k) {
+        if (op.operand(k) == nullptr) continue;
+        const size_t at = memory_.at(op.operand(k));
+        if (!may_take(at, bytes)) continue;
+        // What a graph returns best lies where its caller keeps it.
+        if (chosen == memories_.size() ||
+            (result.is_output() && memories_[at].input >= 0 && memories_[chosen].input < 0))
+          chosen = at;
+      }
       if (chosen == memories_.size())
         chosen = make(bytes, result, place_of(result));
       else
@@ -250,6 +251,11 @@ class Walk {
     return input < 0 ? -1 : region.operand(input);
   }
 
+  // Result `i` may be made in the memory of one of the first so many operands.
+  static int reusable_operands(const ir::Op& op, int i) {
+    if (ops::has_trait(op, ops::kElementwise)) return op.operand_count();
+    return i == 0 && ops::has_trait(op, ops::kMayReuseFirstOperand) ? 1 : 0;
+  }
   bool may_take(size_t at, int64_t bytes) const {
     const Memory& memory = memories_[at];
     return memory.readings == 0 && memory.may_change && memory.bytes == bytes;
