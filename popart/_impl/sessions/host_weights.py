@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -115,12 +115,13 @@ class HostWeights:
                     first[name] = (model[weight].astype(numpy.float32) * numpy.float32(factor)).astype(
                         on_device[name][0]
                     )
-        with core_errors():
-            native.upload({name: self._sent(name, self._from_model(name, value)) for name, value in first.items()})
+        self._send(native, ((name, self._from_model(name, value)) for name, value in first.items()))
 
-    def _sent(self, name: str, value: numpy.ndarray) -> tuple[numpy.ndarray, list[int], int]:
-        """The value with, of each replica, the entry of the array that it has."""
-        return numpy.require(value, None, ["C", "ALIGNED"]), self._entries(name), 0
+    def _send(self, native: Any, values: Iterable[tuple[str, numpy.ndarray]]) -> None:
+        """One after another: what must be copied to lie right, as views of a model's bytes, is so for its own time alone."""
+        with core_errors():
+            for name, value in values:
+                native.upload({name: (numpy.require(value, None, ["C", "ALIGNED"]), self._entries(name), 0)})
 
     def _entries(self, name: str) -> list[int]:
         """Of each replica, the entry of the array that it has."""
@@ -138,7 +139,7 @@ class HostWeights:
             for name in sent:
                 if name not in self.values and name in self.states:
                     self.values[name] = native.read(name)
-            native.upload({name: self._sent(name, self.values[name]) for name in sent if name in self.values})
+        self._send(native, ((name, self.values[name]) for name in sent if name in self.values))
 
     def from_device(self, native: Any) -> None:
         on_device = native.variables()

@@ -1,11 +1,12 @@
 """Variables of a session: to the device and back, groups of replicas, saved models, files of tensors."""
 
 import os
+import tracemalloc
 
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from popart_session_models import (
     identity,
     inference,
@@ -113,6 +114,24 @@ def test_weights_of_inference():
     session.writeWeights(popart.PyWeightsIO({"w": 3 * W}))
     session.weightsFromHost()
     np.testing.assert_allclose(step(session, x=X)["y"], X @ (3 * W), rtol=1e-5)
+
+
+def test_weights_that_must_be_copied_are_so_one_after_another():
+    count, size = 8, 1 << 15
+    values = [np.full(size, i, np.float32) for i in range(count)]
+    nodes = [helper.make_node("Sum", ["x", *(f"w{i}" for i in range(count))], ["y"])]
+    data = model(nodes, [("x", TensorProto.FLOAT, [size])], [(f"w{i}", value) for i, value in enumerate(values)])
+    session = inference(data, constantWeights=False)
+    for i, value in enumerate(values):  # as views of a model's bytes may lie
+        session._weights.values[f"w{i}"] = np.frombuffer(b"-" + value.tobytes(), np.float32, offset=1)
+    tracemalloc.start()
+    try:
+        session.weightsFromHost()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * values[0].nbytes
+    assert step(session, x=np.zeros(size, np.float32))["y"][0] == sum(range(count))
 
 
 @pytest.mark.shows("popart.TrainingSession.resetHostWeights")
