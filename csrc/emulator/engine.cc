@@ -183,11 +183,15 @@ void Engine::Impl::bind_host_call(int ipu, int number, Step& step) const {
 }
 
 void Engine::Impl::allocate() {
-  for (size_t c = 0; c < program->constants.size(); ++c) {
-    const std::vector<std::byte>& bytes = program->constants[c]->bytes;
-    constants.emplace_back(static_cast<int64_t>(bytes.size()), "a constant");
-    if (!bytes.empty()) std::memcpy(constants.back().data(), bytes.data(), bytes.size());
-  }
+  // Those that steps read, where kernels can. First values of variables are read where they are.
+  constants.resize(program->constants.size());
+  for (const program::IpuProgram& ipu : program->ipus)
+    for (const program::Buffer& buffer : ipu.buffers) {
+      if (buffer.storage != Storage::kConstant || constants[buffer.index].data() != nullptr) continue;
+      const std::vector<std::byte>& bytes = program->constants[buffer.index]->bytes;
+      constants[buffer.index] = HostMemory(static_cast<int64_t>(bytes.size()), "a constant");
+      if (!bytes.empty()) std::memcpy(constants[buffer.index].data(), bytes.data(), bytes.size());
+    }
   for (const program::RemoteBuffer& buffer : program->remote_buffers)
     remote_bytes.push_back(static_cast<size_t>(buffer.spec.stored_bytes()));
   remote_buffers.resize(program->replicas);
@@ -224,10 +228,10 @@ void Engine::Impl::allocate() {
                                 own * variable.groups.count(program->job_replicas()),
               "initial value of " + variable.name);
     for (int r = 0; r < (variable.is_shared() ? 1 : program->replicas); ++r)
-      plain_to_stored(variable, shard_of(variable, r),
-                      constants[variable.constant].data() +
-                          (is_for_all ? 0 : variable.groups.group_of(options.first_replica + r) * own),
-                      variable_address(static_cast<int>(v), r));
+      plain_to_stored(
+          variable, shard_of(variable, r),
+          initial.bytes.data() + (is_for_all ? 0 : variable.groups.group_of(options.first_replica + r) * own),
+          variable_address(static_cast<int>(v), r));
   }
 
   rings = std::make_unique<Ring[]>(std::max(1, ring_count * program->replicas));
