@@ -32,10 +32,10 @@ IMPORTS = {  # module → names that a file imports where it uses them
     "popxl": ["dtypes"],
     "popxl._impl.build": ["create"],
     "popxl.context": ["_contexts"],
-    "popxl.dtypes": ["dtype as dtype_class", "float32"],
+    "popxl.dtypes": ["dtype as dtype_class", "float16", "float32"],
     "popxl.ops.arguments": [
         *("CoordinateTransformationType", "InterpolateType", "NearestType", "PAD_TYPES", "PadType", "REDUCTIONS"),
-        *("check_float8", "partials_of", "word"),
+        *("FLOAT_FORMATS", "character", "check_float8", "partials_of", "word"),
     ],
     "popxl.ops.utils": ["cast_if_needed", "check_in_graph", "check_tensor_ipu_and_tile_set"],
     "popxl.ops.var_updates.utils": ["Factor", "check_operands", "place_factor"],
@@ -79,7 +79,9 @@ KINDS = {
     "reduction": Kind("str", 'word("{0}", {0}, REDUCTIONS)'),
     # For attributes and names that are said apart.
     "pair": Kind("Sequence[int]"),
+    "name": Kind("str"),
     "text": Kind("Optional[str]"),
+    "character": Kind("str", 'character("{0}", {0})'),
     "tensor": Kind("Tensor", "{}"),
     "tensor?": Kind("Optional[Tensor]", "{}"),
     "mask": Kind("Tensor", "cast_if_needed({}, dtypes.bool)"),
@@ -193,7 +195,8 @@ def written(module, functions):
         + "\n".join(imports)
         + f"\n\n__all__ = [\n{listed}]\n\n\n{body}"
     )
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FILES[module]), "-"]
+    options = ["--line-length=120", f"--stdin-filename={FILES[module]}"]
+    command = [sys.executable, "-m", "ruff", "format", *options, "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 

@@ -18,9 +18,8 @@ from popxl.ops.host_store import host_store
 from popxl.ops.init import init
 from popxl.ops.io_tile_copy import io_tile_copy
 from popxl.ops.ipu_copy import ipu_copy
-from popxl.ops.matmul import matmul, matmul_pow2scaled
+from popxl.ops.matmul import matmul
 from popxl.ops.negative_log_likelihood import nll_loss_with_softmax_grad
-from popxl.ops.print_tensor import print_tensor
 from popxl.ops.random_seed import split_random_seed
 from popxl.ops.remote_code_load import remote_code_load
 from popxl.ops.remote_load import remote_load, remote_load_
@@ -32,7 +31,7 @@ from popxl.ops.statistics import *
 
 __all__ = [
     "call", "call_with_info", "conditional", "conditional_with_info", "host_load", "host_store", "init",
-    "io_tile_copy", "ipu_copy", "matmul", "matmul_pow2scaled", "nll_loss_with_softmax_grad", "print_tensor",
+    "io_tile_copy", "ipu_copy", "matmul", "nll_loss_with_softmax_grad",
     "remote_code_load", "remote_load", "remote_load_", "remote_store", "repeat", "repeat_with_info", "scatter_reduce",
     "split_random_seed", "CallSiteInfo", "PadType", "collectives", "var_updates",
 ]  # fmt: skip
@@ -43,5 +42,15 @@ __all__ += shapes.__all__
 __all__ += statistics.__all__
 
 # Published files whose functions are all rows of the native table.
-_FILES = ["batch_norm", "conv", "dropout", "group_norm", "interpolate", "pooling", "random", "roi_align"]
+_FILES = [
+    "batch_norm",
+    "conv",
+    "dropout",
+    "group_norm",
+    "interpolate",
+    "pooling",
+    "print_tensor",
+    "random",
+    "roi_align",
+]
 sys.modules.update({f"popxl.ops.{name}": functions for name in _FILES})

@@ -12,6 +12,7 @@ NearestType = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"
 CoordinateTransformationType = Literal[
     "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"
 ]
+FLOAT_FORMATS = {kind: kind for kind in ("auto", "fixed", "scientific", "none")}
 REDUCTIONS = Literal["mean", "sum", "none"]
 
 
@@ -20,6 +21,13 @@ def word(name: str, value: str, words: Any) -> str:
     if value not in get_args(words):
         raise ValueError(f"{name} is {value!r}: it is one of {', '.join(map(repr, get_args(words)))}.")
     return value
+
+
+def character(name: str, text: str) -> str:
+    """`text`. Raises ValueError where it is not one character."""
+    if len(text) != 1:
+        raise ValueError(f"{name} is {text!r}: it is one character.")
+    return text
 
 
 def partials_of(kind: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 from popxl import dtypes
 from popxl._impl.build import create
 from popxl.context import _contexts
-from popxl.dtypes import dtype as dtype_class, float32
+from popxl.dtypes import dtype as dtype_class, float16, float32
 from popxl.ops.arguments import (
     CoordinateTransformationType,
     InterpolateType,
@@ -22,6 +22,8 @@ from popxl.ops.arguments import (
     PAD_TYPES,
     PadType,
     REDUCTIONS,
+    FLOAT_FORMATS,
+    character,
     check_float8,
     partials_of,
     word,
@@ -80,6 +82,7 @@ __all__ = [
     "logical_or",
     "logsum",
     "logsumexp",
+    "matmul_pow2scaled",
     "max",
     "max_pool",
     "mean",
@@ -88,6 +91,7 @@ __all__ = [
     "mul",
     "negate",
     "nll_loss",
+    "print_tensor",
     "prod",
     "random_normal",
     "random_uniform",
@@ -879,6 +883,33 @@ def log(t: Tensor) -> Tensor:
     return create("Log", {0: t}, ("log_out",))[0]
 
 
+def matmul_pow2scaled(
+    lhs: Tensor, rhs: Tensor, log2_scale: Tensor, available_memory_proportion: Optional[float] = None
+) -> Tensor:
+    """lhs @ rhs * 2^log2_scale of float8 operands, as float16.
+
+    Args:
+        lhs, rhs: as of `matmul`, float8_143 or float8_152, may differ.
+        log2_scale: (), int32, in [-32, 32).
+        available_memory_proportion: as of `matmul`.
+
+    Raises:
+        TypeError: an operand is not float8, or `log2_scale` not int32.
+        ValueError: `log2_scale` has axes, or the operands are on different IPUs or tile sets.
+        popart.popart_exception: shapes do not fit.
+
+    Example:
+        >>> y = ops.matmul_pow2scaled(a, b, popxl.constant(-2, popxl.int32))
+    """
+    check_in_graph(_contexts.here.graph, lhs=lhs, rhs=rhs, log2_scale=log2_scale)
+    check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs, log2_scale=log2_scale)
+    check_float8(log2_scale, lhs=lhs, rhs=rhs)
+    attributes: dict[str, Any] = {"outputType": float16._number, "partialsType": "half"}
+    if available_memory_proportion is not None:
+        attributes["availableMemoryProportion"] = float(available_memory_proportion)
+    return create("MatMul", {0: lhs, 1: rhs, 2: log2_scale}, ("matmul_pow2scaled_out",), attributes)[0]
+
+
 def max_pool(
     t: Tensor,
     kernel_size: tuple[int, ...],
@@ -1019,6 +1050,65 @@ def tied_gather(
     if available_memory_proportion is not None:
         attributes["available_memory_proportion"] = float(available_memory_proportion)
     return create("PopartTiedGather", {0: t, 1: indices}, ("tiedgather_out",), attributes)[0]
+
+
+def print_tensor(
+    t: Tensor,
+    title: Optional[str] = None,
+    print_self: bool = True,
+    print_gradient: bool = False,
+    summarise_threshold: int = 1000,
+    edge_items: int = 3,
+    max_line_width: int = 75,
+    digits: int = 8,
+    float_format: str = "auto",
+    separator: str = " ",
+    open_bracket: str = "[",
+    close_bracket: str = "]",
+) -> Tensor:
+    """A copy of `t` that is written to stderr each time the op runs, on each replica.
+
+    Args:
+        t: any shape and dtype.
+        title: what is written before; None: "print_<name of t>". That of the gradient is "<title>_gradient".
+        print_self: write `t`.
+        print_gradient: write the gradient, where the returned tensor is used and has one.
+        summarise_threshold: tensors of more elements show `edge_items` at each end; 0: never.
+        edge_items: elements at each end.
+        max_line_width: lines are broken there; 0: nowhere.
+        digits: after the point; 0: columns are not aligned and float_format is "none".
+        float_format: "auto", "fixed", "scientific" or "none".
+        separator, open_bracket, close_bracket: one character each.
+
+    Returns:
+        As `t`. Where nobody uses it, no gradient is printed.
+
+    Raises:
+        KeyError: another float_format.
+        ValueError: not one character.
+
+    Example:
+        >>> x = ops.print_tensor(x, "activations")
+    """
+    check_in_graph(_contexts.here.graph, t=t)
+    return create(
+        "PrintTensor",
+        {0: t},
+        (f"print_{t.name}",),
+        {
+            "printSelf": bool(print_self),
+            "printGradient": bool(print_gradient),
+            "summariseThreshold": int(summarise_threshold),
+            "edgeItems": int(edge_items),
+            "maxLineWidth": int(max_line_width),
+            "digits": int(digits),
+            "separator": character("separator", separator),
+            "openBracket": character("open_bracket", open_bracket),
+            "closeBracket": character("close_bracket", close_bracket),
+            "title": f"print_{t.name}" if title is None else title,
+            "floatFormat": FLOAT_FORMATS[float_format] if digits != 0 else "none",
+        },
+    )[0]
 
 
 def random_normal(

@@ -5,7 +5,6 @@ from typing import Any, Optional
 from popxl._impl.build import create
 from popxl.context import _contexts
 from popxl.dtypes import dtype, float16, float32
-from popxl.ops.arguments import check_float8
 from popxl.ops.utils import check_in_graph, check_tensor_ipu_and_tile_set
 from popxl.tensor import Tensor
 
@@ -62,30 +61,3 @@ def matmul(
     if output_type is not None:
         attributes["outputType"] = output_type._number
     return create("MatMul", {0: lhs, 1: rhs}, ("matmul_out",), attributes)[0]
-
-
-def matmul_pow2scaled(
-    lhs: Tensor, rhs: Tensor, log2_scale: Tensor, available_memory_proportion: Optional[float] = None
-) -> Tensor:
-    """lhs @ rhs * 2^log2_scale of float8 operands, as float16.
-
-    Args:
-        lhs, rhs: as of `matmul`, float8_143 or float8_152, may differ.
-        log2_scale: (), int32, in [-32, 32).
-        available_memory_proportion: as of `matmul`.
-
-    Raises:
-        TypeError: an operand is not float8, or `log2_scale` not int32.
-        ValueError: `log2_scale` has axes, or the operands are on different IPUs or tile sets.
-        popart.popart_exception: shapes do not fit.
-
-    Example:
-        >>> y = ops.matmul_pow2scaled(a, b, popxl.constant(-2, popxl.int32))
-    """
-    check_in_graph(_contexts.here.graph, lhs=lhs, rhs=rhs, log2_scale=log2_scale)
-    check_tensor_ipu_and_tile_set(lhs=lhs, rhs=rhs, log2_scale=log2_scale)
-    check_float8(log2_scale, lhs=lhs, rhs=rhs)
-    attributes: dict[str, Any] = {"outputType": float16._number, "partialsType": "half"}
-    if available_memory_proportion is not None:
-        attributes["availableMemoryProportion"] = float(available_memory_proportion)
-    return create("MatMul", {0: lhs, 1: rhs, 2: log2_scale}, ("matmul_pow2scaled_out",), attributes)[0]

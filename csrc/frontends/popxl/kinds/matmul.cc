@@ -40,6 +40,24 @@ const CreatorRegistration matmul_creators = {{
      "opid settings availableMemoryProportion:real serialization>*:ignored outputType:number "
      "partialsType:partials"},
 }};
+const FunctionRegistration matmul_functions = {{
+    {"MatMul",
+     "matmul_pow2scaled(lhs, rhs, log2_scale:log2, "
+     "available_memory_proportion:share>availableMemoryProportion=None) -> matmul_pow2scaled_out; outputType=float16._number, "
+     "partialsType='half'",
+     R"(lhs @ rhs * 2^log2_scale of float8 operands, as float16.
+
+Args:
+    lhs, rhs: as of `matmul`, float8_143 or float8_152, may differ.
+    log2_scale: (), int32, in [-32, 32).
+    available_memory_proportion: as of `matmul`.
+
+Raises:
+    TypeError: an operand is not float8, or `log2_scale` not int32.
+    ValueError: `log2_scale` has axes, or the operands are on different IPUs or tile sets.
+    popart.popart_exception: shapes do not fit.)",
+     "y = ops.matmul_pow2scaled(a, b, popxl.constant(-2, popxl.int32))"},
+}};
 
 }  // namespace
 }  // namespace ipu::popxl
