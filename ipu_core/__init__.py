@@ -119,7 +119,8 @@ def configure(*, devices: Sequence[Mapping[str, Any]] = ({"ipus": 1},), seed: in
 
     Args:
         devices: `{"ipus": IPUs of the lease, "ipu_id": number of a group of IPUs, "ipu_model": bool, "small_model": bool,
-            "wait_for_ipu": bool, "check_floating_point": bool}`; all but the first may be left out.
+            "wait_for_ipu": bool, "wait_seconds": number (negative: as long as it takes), "compiles_only": bool,
+            "check_floating_point": bool, "stochastic_rounding": bool}`; all but the first may be left out.
         seed: what random numbers of all units depend on; None: another one for each device.
 
     Raises:
@@ -133,6 +134,15 @@ def configure(*, devices: Sequence[Mapping[str, Any]] = ({"ipus": 1},), seed: in
 def reset() -> None:
     """One device of one IPU again, as when nothing was configured."""
     _native.configure_devices([])
+
+
+def attach_devices() -> None:
+    """Takes the IPUs of all devices of units now, which otherwise the first run does.
+
+    Raises:
+        Error: there are too few free ones.
+    """
+    _native.attach_devices()
 
 
 def devices() -> list[dict[str, Any]]:

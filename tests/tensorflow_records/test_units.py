@@ -96,3 +96,51 @@ def test_arguments_of_another_form_are_refused():
         unit.run([x], {"w": w})
     with pytest.raises(ipu_core.Error, match="float64"):
         unit.run([x], {"w": w.astype(numpy.float64), "n": numpy.array(7)})
+
+
+def test_devices_are_what_was_configured():
+    devices = [{"ipus": 2}, {"ipus": 1, "compiles_only": True}]
+    try:
+        ipu_core.configure(devices=devices, seed=7)
+        assert [device["ipus"] for device in ipu_core.devices()] == [2, 1]
+        ipu_core.attach_devices()
+        x, w = values()
+        given = {"w": w, "n": numpy.array(7)}
+        ipu_core.Unit(scaled_product().unit(), {"device": 0}).run([x], given)
+        unit = ipu_core.Unit(scaled_product().unit(), {"device": 1})
+        unit.compile()
+        with pytest.raises(ipu_core.Error, match="compilation only") as raised:
+            unit.run([x], given)
+        assert raised.value.reason == "compiles_only"
+        with pytest.raises(ipu_core.Error, match="'ipu' of a device"):
+            ipu_core.configure(devices=[{"ipu": 2}])
+    finally:
+        ipu_core.reset()
+    assert [device["ipus"] for device in ipu_core.devices()] == [1]
+
+
+def test_shards_are_ipus_of_the_device():
+    r = Records([("x", f32, [2])])
+    y = r.node("AddV2", "x", "x", settings={"ipu": 0})
+    r.returns(r.node("Mul", y, y, settings={"ipu": 1}))
+    unit = ipu_core.Unit(r.unit())
+    with pytest.raises(ipu_core.Error, match=r"uses 2 and device 0 has 1"):
+        unit.run([f32([1, 2])])
+    try:
+        ipu_core.configure(devices=[{"ipus": 2}])
+        (y,), _ = unit.run([f32([1, 2])])
+        numpy.testing.assert_array_equal(y, [4, 16])
+    finally:
+        ipu_core.reset()
+
+
+def test_half_results_are_rounded_at_random_where_the_device_says_so():
+    r = Records([("x", numpy.float16, [4096])])
+    unit = ipu_core.Unit(r.returns(r.node("AddV2", "x", r.const(2**-12, numpy.float16))).unit())
+    x = numpy.ones([4096], numpy.float16)
+    assert set(unit.run([x])[0][0]) == {1.0}
+    try:
+        ipu_core.configure(devices=[{"stochastic_rounding": True}], seed=3)
+        assert len(set(unit.run([x])[0][0])) == 2
+    finally:
+        ipu_core.reset()

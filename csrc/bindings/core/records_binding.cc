@@ -63,6 +63,9 @@ records::NodeRecord node_of(const py::dict& data, int depth) {
       const std::string setting = fmt::format("setting '{}' of {}", name, what);
       if (name == "ipu") {
         node.settings.ipu = read<int>(value, setting, "a number");
+      } else if (name == "PARTIALS_TYPE") {  // of frontend_attribute
+        const std::string type = read<std::string>(value, setting, "a string") == "F16" ? "half" : "float";
+        for (const char* of : {"matmul_partials", "multi_conv_partials"}) node.settings.outline.set(of, type);
       } else {
         node.settings.outline.set(name, attribute_of(value, setting));
       }

@@ -39,6 +39,7 @@ HostUnit::Options unit_options(const py::dict& data, const std::string& name) {
   options.compile.replicas = fields.get("replicas", 1);
   options.cache.directory = fields.get<std::string>("cache_path", "");
   options.cache.version = fields.get<std::string>("version", "");
+  options.cache.suffix = fields.get("cache_suffix", options.cache.suffix);
   fields.refuse_others();
   if (options.compile.replicas < 1)
     throw Error(ErrorCode::kOption,
@@ -254,7 +255,10 @@ runtime::UnitDeviceSettings device_settings(const py::dict& data) {
   settings.request.ipu_model = fields.get("ipu_model", false);
   settings.request.small_model = fields.get("small_model", false);
   settings.request.wait_for_ipu = fields.get("wait_for_ipu", false);
+  settings.wait_seconds = fields.get("wait_seconds", -1.0);
+  settings.compiles_only = fields.get("compiles_only", false);
   settings.check_floating_point = fields.get("check_floating_point", false);
+  settings.stochastic_rounding = fields.get("stochastic_rounding", false);
   fields.refuse_others();
   return settings;
 }
@@ -270,8 +274,10 @@ std::vector<py::dict> devices() {
   for (const runtime::UnitDeviceSettings& one : runtime::unit_devices())
     list.push_back(py::dict("ipus"_a = one.ipus, "ipu_id"_a = one.request.ipu_id,
                             "ipu_model"_a = one.request.ipu_model, "small_model"_a = one.request.small_model,
-                            "wait_for_ipu"_a = one.request.wait_for_ipu,
-                            "check_floating_point"_a = one.check_floating_point));
+                            "wait_for_ipu"_a = one.request.wait_for_ipu, "wait_seconds"_a = one.wait_seconds,
+                            "compiles_only"_a = one.compiles_only,
+                            "check_floating_point"_a = one.check_floating_point,
+                            "stochastic_rounding"_a = one.stochastic_rounding));
   return list;
 }
 
@@ -307,6 +313,7 @@ void bind_units(py::module_& m) {
       .def("end", &FeedQueue::end, "No elements any more: a run that wants another one ends with an error.")
       .def("close", &FeedQueue::close, "The same, and units do not find the queue any more.");
   m.def("configure_devices", &configure, py::arg("devices"));
+  m.def("attach_devices", [] { without_gil([] { runtime::attach_unit_devices(&interrupted); }); });
   m.def("devices", &devices, "The devices of units as configure() takes them, by ordinal.");
   m.def(
       "seed_devices", [](uint64_t seed, int ordinal) { runtime::seed_unit_devices(seed, ordinal); },

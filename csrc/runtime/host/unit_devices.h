@@ -15,9 +15,12 @@
 namespace ipu::runtime {
 
 struct UnitDeviceSettings {
-  int ipus = 1;           // the lease
-  DeviceRequest request;  // which ones, or a software model
+  int ipus = 1;                // the lease
+  DeviceRequest request;       // which ones, or a software model
+  double wait_seconds = -1.0;  // for IPUs, where the request waits; negative: as long as it takes
+  bool compiles_only = false;  // a run is an error
   bool check_floating_point = false;
+  bool stochastic_rounding = false;  // of f16 results
 };
 
 std::vector<UnitDeviceSettings> unit_devices();  // those that are configured; at first one, of one IPU
@@ -32,6 +35,7 @@ class UnitDevice {
 
   // The one that is configured now. Error(kNoDevice) when there are fewer.
   static std::shared_ptr<UnitDevice> find(int ordinal);
+  static std::vector<std::shared_ptr<UnitDevice>> all();
   static void replace_all(const std::vector<UnitDeviceSettings>& settings);
 
   int ordinal() const { return ordinal_; }
@@ -40,6 +44,8 @@ class UnitDevice {
   std::mutex& turn() { return turn_; }
   // Of whoever has the turn: taken at the first call. Errors of DeviceLease.
   std::shared_ptr<DeviceLease> lease(const std::function<bool()>& interrupted);
+  // Error(kNoDevice), reason "compiles_only", where nothing may run.
+  void require_runs() const;
   void seed(uint64_t seed);
   struct RandomState {
     uint64_t seed, runs;

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <set>
 
+#include "ir/builder.h"
 #include "ir/seed_stream.h"
+#include "ir/strategy.h"
 #include "ir/structure.h"
 #include "runtime/host/host_variable.h"
 #include "support/error.h"
@@ -60,6 +62,21 @@ void check_count(const std::string& unit, const char* what, size_t given, size_t
                                                     what, unit, wanted, given));
 }
 
+// f16 results are rounded at random, with the seed of this stream.
+void round_at_random(ir::Module& module) {
+  ir::Strategy strategy = ir::strategy_of(module);
+  strategy.stochastic_rounding = true;
+  ir::set_strategy(strategy, module);
+  ir::Stream stream;
+  stream.name = ir::kRoundingSeedStream;
+  stream.type = {DType::kU32, {2}};
+  stream.host_dtype = DType::kU32;
+  stream.constant = true;
+  ir::Graph* main = module.find_graph(module.entry_points.at("main"));
+  ir::Builder(main, main->ops().empty() ? nullptr : main->ops().front().get())
+      .host_load(module.add_stream(std::move(stream)));
+}
+
 // What would be cut when it is narrowed.
 void check_width(const program::Variable& variable, const ConstHostView& view) {
   if (view.dtype != DType::kI64) return;
@@ -86,6 +103,13 @@ void configure_unit_devices(std::vector<UnitDeviceSettings> devices) {
     for (const auto& [token, unit] : all.units) units.push_back(unit);
   }
   for (const auto& unit : units) unit->reset();
+}
+
+void attach_unit_devices(const std::function<bool()>& interrupted) {
+  for (const auto& device : UnitDevice::all()) {
+    std::lock_guard turn(device->turn());
+    device->lease(interrupted);
+  }
 }
 
 void bind_feed(const std::string& queue, FeedPorts ports) {
@@ -126,6 +150,7 @@ void HostUnit::compile(const std::shared_ptr<UnitDevice>& device, const std::fun
   forget();
   Interruptible scope(stop);
   const std::unique_ptr<ir::Module> module = make_();
+  if (device->settings().stochastic_rounding) round_at_random(*module);
   executable::Executable executable = executable::compile_cached(*module, device->settings().request.system(),
                                                                  options_.compile, options_.cache);
   if (executable.ipus_reserved > device->settings().ipus)
@@ -256,6 +281,7 @@ void HostUnit::run(const Run& run) {
 }
 
 void HostUnit::run_with(UnitDevice& device, const Run& run) {
+  device.require_runs();
   Interruptible scope(run.stop);
   attach(device, run.stop);
   bind_feeds();
@@ -263,6 +289,7 @@ void HostUnit::run_with(UnitDevice& device, const Run& run) {
   if (session_->draws_numbers()) {
     const auto [seed, runs] = device.next_random_state();
     session_->session().set_random_state({seed, runs});
+    session_->session().set_rounding_seed(seed + runs);
   }
   try {
     HostRun now(*session_, 0);

@@ -28,6 +28,8 @@ namespace ipu::runtime {
 // Other devices for all units, which are compiled anew at their next run. Waits for runs, and gives back what the units hold.
 // {}: one device of one IPU, as at first.
 void configure_unit_devices(std::vector<UnitDeviceSettings> devices);
+// Takes the IPUs of all of them now, which otherwise the first run does. Errors of DeviceLease.
+void attach_unit_devices(const std::function<bool()>& interrupted = nullptr);
 
 // --- feeds: queues by name, of which units draw and to which they give
 
