@@ -11,7 +11,7 @@ import functools
 import os
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
@@ -20,10 +20,16 @@ from tensorflow.python.eager import context, execute, lift_to_graph
 from tensorflow.python.framework import dtypes, func_graph, ops, tensor_util
 from tensorflow.python.ops import control_flow_ops, gen_resource_variable_ops, handle_data_util
 
-AttrValue = attr_value_pb2.AttrValue
-Graph = ops.Graph
-Operation = ops.Operation
-Tensor = tf.Tensor
+if TYPE_CHECKING:  # where TensorFlow is not installed its classes are no types
+    AttrValue: TypeAlias = Any
+    Graph: TypeAlias = Any
+    Operation: TypeAlias = Any
+    Tensor: TypeAlias = Any
+else:
+    AttrValue = attr_value_pb2.AttrValue
+    Graph = ops.Graph
+    Operation = ops.Operation
+    Tensor = tf.Tensor
 
 # Collections that hold tensors and operations: those of a traced graph are no use outside it.
 _OWN_COLLECTIONS = {
@@ -102,7 +108,7 @@ class TracedGraph(func_graph.FuncGraph):
     @property
     def captured_operations(self) -> list[Operation]:
         """Operations outside that control what is inside."""
-        return [item if isinstance(item, Operation) else item.op for item in self._function_captures.control]
+        return [item if isinstance(item, ops.Operation) else item.op for item in self._function_captures.control]
 
 
 def _make_variable(make: Callable, **given: Any) -> Any:
@@ -111,7 +117,7 @@ def _make_variable(make: Callable, **given: Any) -> Any:
         outer = ops.get_default_graph()
     value = given.get("initial_value")
     with outer._attr_scope(dict.fromkeys(outer._attr_scope_map)):
-        if isinstance(value, Tensor) and isinstance(value.graph, func_graph.FuncGraph):
+        if isinstance(value, tf.Tensor) and isinstance(value.graph, func_graph.FuncGraph):
             captured = {inside.name: outside for outside, inside in captures_of(value.graph)}
             if value.name in captured:
                 given["initial_value"] = captured[value.name]

@@ -244,7 +244,7 @@ class _Place:
             return value
         if not value.is_emitted:
             value.is_emitted = True
-            node = {
+            node: dict[str, Any] = {
                 "domain": "tf",
                 "type": "Const",
                 "name": value.name.rpartition(":")[0],

@@ -141,7 +141,7 @@ def frontend_attribute(attribute_name: str, attribute_value: str, restore_to: st
     """Adds a name and its value to the attributes of the operations built in the scope."""
     graph = tf.compat.v1.get_default_graph()
     found = host.scoped_attribute(graph, attributes.FRONTEND)
-    before = json.loads(found.s) if found is not None else {}
+    before: dict[str, str] = json.loads(found.s) if found is not None else {}
     with host.attribute_scope(graph, {attributes.FRONTEND: _packed(before | {attribute_name: attribute_value})}):
         yield
     if restore_to is not None and attribute_name not in before:
