@@ -251,8 +251,8 @@ class _Place:
                 "operands": [],
                 "results": [value.name],
             }
-            node |= {"attributes": {"value": value.array}, "subgraphs": {}, "settings": {}, "location": value.location}
-            value.home.nodes.append(node)
+            node |= {"attributes": {"value": value.array}, "subgraphs": {}, "settings": {}}
+            value.home.nodes.append(_located(node, value.location))
         return value.name
 
     def _constant(self, op: host.Operation, name: str, array: np.ndarray) -> None:
@@ -392,7 +392,7 @@ class _Place:
             "subgraphs": subgraphs or {},
             "settings": self.settings | attributes.settings_of(op),
         }
-        node["location"] = host.user_line(op)
+        node = _located(node, host.user_line(op))
         if self.effects(op):
             node["effect"] = any(is_write for _, is_write in self.effects(op))
         self.nodes.append(node)
@@ -505,6 +505,11 @@ class _Place:
                 return False
             self._constant(op, result.name, np.array(value, result.dtype.as_numpy_dtype))
         return True
+
+
+def _located(node: dict[str, Any], line: tuple[str, int] | None) -> dict[str, Any]:
+    """Operations of imported graphs have no line."""
+    return node if line is None else node | {"location": line}
 
 
 def _is_large(tensor: Any) -> bool:
