@@ -195,6 +195,18 @@ def test_an_error_of_the_dataset_is_the_error_of_the_run():
             session.run(result)
 
 
+def test_a_dataset_of_the_users_variables_or_placeholders_is_refused_when_it_is_wanted():
+    v = v1.get_variable("v", [], initializer=v1.ones_initializer(), use_resource=True)
+    fed = v1.placeholder(tf.float32, [])
+    for source, text in ((v, "variable of the session"), (fed, "which nothing feeds")):
+        queue = IPUInfeedQueue(numbers(10).map(lambda x, source=source: x + source))
+        result = built(lambda queue=queue: total(2, queue))
+        with v1.Session() as session:
+            started(session, queue)
+            with pytest.raises(tf.errors.UnimplementedError, match=text):
+                session.run(result)
+
+
 def test_life_of_a_queue():
     queue = IPUInfeedQueue(numbers(10))
     result = built(lambda: total(2, queue))

@@ -115,6 +115,7 @@ def _make_variable(make: Callable, **given: Any) -> Any:
     """Makes a variable in the graph around all traced ones, on the CPU. A tensor of a traced graph as initial value is copied there."""
     with ops.init_scope():
         outer = ops.get_default_graph()
+    given["caching_device"] = None  # a copy outside has no gradient inside
     value = given.get("initial_value")
     with outer._attr_scope(dict.fromkeys(outer._attr_scope_map)):
         if isinstance(value, tf.Tensor) and isinstance(value.graph, func_graph.FuncGraph):

@@ -19,6 +19,13 @@ import tensorflow as tf
 from ipu_tensorflow import host, library
 
 _TYPES = (tf.float32, tf.float16, tf.int32, tf.bool, tf.int8, tf.uint8)
+# What the copy of a dataset cannot have.
+_VARIABLE = "a variable of the session, which an infeed cannot follow yet: make its value a constant of the dataset"
+_OF_THE_SESSION = {
+    "VarHandleOp": _VARIABLE,
+    "VariableV2": _VARIABLE,
+    "Placeholder": "which nothing feeds: make its value a constant of the dataset",
+}
 _numbers = itertools.count()
 _queues: weakref.WeakValueDictionary[str, IPUInfeedQueue] = weakref.WeakValueDictionary()
 # The queues of a graph live as long as it does.
@@ -178,6 +185,11 @@ class _Feeding:
         tables = [op.name for op in graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)]
         definition = graph.as_graph_def()
         wanted = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name])
+        for node in wanted.node:
+            if node.op in _OF_THE_SESSION:
+                raise tf.errors.UnimplementedError(
+                    None, None, f"it reads '{node.name}' ({node.op}), {_OF_THE_SESSION[node.op]}"
+                )
         handles = {node.name for node in wanted.node if "HashTable" in node.op}
         by_name = {node.name: node for node in definition.node}
         tables = [table for table in tables if handles.intersection(by_name[table].input)]
