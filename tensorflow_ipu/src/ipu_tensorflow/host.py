@@ -19,6 +19,7 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context, execute, lift_to_graph
 from tensorflow.python.framework import dtypes, func_graph, ops, tensor_util
 from tensorflow.python.ops import control_flow_ops, gen_resource_variable_ops, handle_data_util
+from tensorflow.python.util.lazy_loader import KerasLazyLoader as KerasLazyLoader
 
 if TYPE_CHECKING:  # where TensorFlow is not installed its classes are no types
     AttrValue: TypeAlias = Any

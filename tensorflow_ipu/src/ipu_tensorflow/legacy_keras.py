@@ -13,7 +13,8 @@ import sys
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.util import lazy_loader
+
+from ipu_tensorflow import host
 
 SWITCH = "TF_USE_LEGACY_KERAS"
 CURE = f"Layers of version 1 need tf_keras: import ipu first, or set {SWITCH}=1"
@@ -38,12 +39,12 @@ def use_legacy_keras() -> None:
 
 
 def _is_untouched() -> bool:
-    return isinstance(vars(tf)["keras"], lazy_loader.KerasLazyLoader) and "tensorflow.keras" not in sys.modules
+    return isinstance(vars(tf)["keras"], host.KerasLazyLoader) and "tensorflow.keras" not in sys.modules
 
 
 def _explain(cure: str) -> None:
     """What TensorFlow says of names that Keras 3 does not have gets the cure."""
-    loader = lazy_loader.KerasLazyLoader
+    loader = host.KerasLazyLoader
     before = loader.__getattr__
 
     @functools.wraps(before)
