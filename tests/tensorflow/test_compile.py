@@ -46,7 +46,7 @@ def test_a_variable_that_is_written_has_its_value_afterwards():
     assert state["total"].tolist() == [4, 6]
 
 
-@pytest.mark.shows("ipu_compiler.compile")
+@pytest.mark.shows("ipu.ipu_compiler.compile")
 def test_nothing_returned_gives_an_operation_that_runs_nothing():
     op = built(lambda: None)
     assert isinstance(op, tf.Operation) and op.type == "NoOp" and run(op) is None

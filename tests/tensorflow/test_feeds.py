@@ -42,6 +42,11 @@ def started(session, *queues):
 # --- infeeds
 
 
+@pytest.mark.shows(
+    "ipu.ipu_infeed_queue.IPUInfeedQueue",
+    "ipu.ipu_infeed_queue.IPUInfeedQueue.dequeued",
+    "ipu.ipu_infeed_queue.IPUInfeedQueue.number_of_tuple_elements",
+)
 def test_a_run_goes_on_where_the_last_one_stopped():
     queue = IPUInfeedQueue(numbers(100))
     result = built(lambda: total(4, queue))
@@ -207,6 +212,11 @@ def test_a_dataset_of_the_users_variables_or_placeholders_is_refused_when_it_is_
                 session.run(result)
 
 
+@pytest.mark.shows(
+    "ipu.ipu_infeed_queue.IPUInfeedQueue.initializer",
+    "ipu.ipu_infeed_queue.IPUInfeedQueue.deleter",
+    "ipu.ipu_infeed_queue.IPUInfeedQueue.get_next",
+)
 def test_life_of_a_queue():
     queue = IPUInfeedQueue(numbers(10))
     result = built(lambda: total(2, queue))
@@ -240,6 +250,28 @@ def test_what_a_queue_refuses():
     assert not queue.dequeued
 
 
+@pytest.mark.parametrize("text, value", [("", 0), (" --synthetic_data_initializer=3", 3)])
+def test_made_up_data(monkeypatch, text, value):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_synthetic_data" + text)
+    queue = IPUInfeedQueue(numbers(2).map(lambda x: (x + 7.0, {"y": x})))
+    every, last = IPUOutfeedQueue(), IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST)
+
+    def net():
+        def body(a, x, named):
+            return a + x + named["y"], every.enqueue(x), last.enqueue(x)
+
+        return loops.repeat(5, body, [0.0], queue)
+
+    result = built(net)
+    fetched, newest = every.dequeue(), last.dequeue()
+    with v1.Session() as session:
+        started(session, queue)
+        assert session.run(result) == [10 * value]
+        assert session.run(fetched).shape == (0,)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="nothing was enqueued"):
+            session.run(newest)
+
+
 # --- outfeeds
 
 
@@ -256,6 +288,11 @@ def enqueuing(outfeed, element, n=5):
     return built(net)
 
 
+@pytest.mark.shows(
+    "ipu.ipu_outfeed_queue.IPUOutfeedQueue",
+    "ipu.ipu_outfeed_queue.IPUOutfeedQueue.enqueue",
+    "ipu.ipu_outfeed_queue.IPUOutfeedQueue.dequeue",
+)
 def test_all_elements_come_in_their_structure():
     outfeed = IPUOutfeedQueue()
     result = enqueuing(outfeed, lambda a: {"acc": a, "norm": tf.reduce_sum(a)})
@@ -271,6 +308,7 @@ def test_all_elements_come_in_their_structure():
         assert session.run(fetched)["norm"].tolist() == [6, 12, 24, 48, 96] * 2
 
 
+@pytest.mark.shows("ipu.ipu_outfeed_queue.IPUOutfeedMode")
 def test_only_the_last_element():
     outfeed = IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST)
     result = enqueuing(outfeed, lambda a: (a, tf.reduce_sum(a)))
@@ -376,6 +414,7 @@ def test_dequeue_waits_for_a_run_to_end():
         assert session.run(fetched).shape == (200, 2)
 
 
+@pytest.mark.shows("ipu.ipu_outfeed_queue.IPUOutfeedQueue.deleter", "ipu.ipu_outfeed_queue.IPUOutfeedQueue.enqueued")
 def test_what_an_outfeed_refuses():
     for mode in ("all", 1):
         with pytest.raises(ValueError, match="IPUOutfeedMode"):

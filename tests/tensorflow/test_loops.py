@@ -25,6 +25,7 @@ def run(net, given=(), feed=None, variables=False):
         return session.run(results, feed), session.run(v1.global_variables())
 
 
+@pytest.mark.shows("ipu.loops.repeat")
 def test_repeat_runs_exactly_n_times():
     results, _ = run(lambda: loops.repeat(5, lambda a: a * 2.0, [tf.ones([3])]))
     assert results[0].tolist() == [32, 32, 32]
@@ -91,6 +92,7 @@ def test_loops_nest():
     assert run(net)[0] == [27]
 
 
+@pytest.mark.shows("ipu.loops.while_loop")
 def test_while_loop_stops_at_its_condition_or_at_the_most_iterations():
     def net():
         return (

@@ -46,6 +46,7 @@ def test_every_spelling_of_a_device(device, number):
         assert session.run(x) == 1  # TensorFlow places it where it can
 
 
+@pytest.mark.shows("ipu.scopes.ipu_scope")
 def test_other_devices_take_operations_out_of_the_scope():
     with scopes.ipu_scope("/device:IPU:1"):
         inside = tf.constant(1.0)
@@ -127,6 +128,7 @@ def settings_of(nodes, kind):
     return [node["settings"] for node in nodes if node["type"] == kind]
 
 
+@pytest.mark.shows("ipu.scopes.ipu_shard")
 def test_shards_and_the_gradients_of_their_operations():
     def net(x):
         w = v1.get_variable("w", [3, 3])
@@ -155,6 +157,7 @@ def test_a_shard_may_be_given_as_a_list_and_must_be_a_number():
             pass
 
 
+@pytest.mark.shows("ipu.scopes.frontend_attribute")
 def test_attributes_nest_and_the_inner_one_wins():
     def net(x):
         with scopes.frontend_attribute("A", "1"), scopes.frontend_attribute("B", "2"):
@@ -170,6 +173,7 @@ def test_attributes_nest_and_the_inner_one_wins():
     assert settings_of(nodes_of(net, [2]), "Exp") == wanted
 
 
+@pytest.mark.shows("ipu.scopes.partials_type", "ipu.scopes.stochastic_rounding")
 def test_hints_of_numbers():
     def net(x):
         with scopes.partials_type(np.float16), scopes.stochastic_rounding(True):
@@ -185,6 +189,7 @@ def test_hints_of_numbers():
             scopes.partials_type(wrong)
 
 
+@pytest.mark.shows("ipu.scopes.ipu_jit_scope")
 def test_a_jit_scope_leaves_its_name():
     def net(x):
         with scopes.ipu_jit_scope("mine"):

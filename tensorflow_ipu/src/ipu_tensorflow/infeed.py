@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import host, library
+from ipu_tensorflow import flags, host, library
 
 _TYPES = (tf.float32, tf.float16, tf.int32, tf.bool, tf.int8, tf.uint8)
 # What the copy of a dataset cannot have.
@@ -171,9 +171,45 @@ def _check_spec(spec: Any, leaves: list[Any]) -> None:
         )
 
 
+def _synthetic(spec: Any) -> tf.data.Dataset:
+    """Made-up elements in place of a dataset: one number everywhere (--synthetic_data_initializer), zero otherwise."""
+    number = flags.current().synthetic_data_initializer
+    value = float(number) if number and number != "random" else 0.0
+
+    def made_up(leaf: Any) -> Any:
+        if number == "random" and leaf.dtype.is_floating:
+            return tf.cast(tf.random.stateless_uniform(leaf.shape, [0, 1]), leaf.dtype)
+        return tf.cast(tf.fill(leaf.shape, value), leaf.dtype)
+
+    return tf.data.Dataset.from_tensors(tf.nest.map_structure(made_up, spec)).repeat()
+
+
 def _on_host(kind: str, **attributes: Any) -> host.Operation:
     with tf.compat.v1.get_default_graph().device(None), tf.control_dependencies(None):
         return library.operation(kind, [], [], **attributes)
+
+
+def _copied(
+    graph: host.Graph, dataset: tf.data.Dataset, to: host.Graph
+) -> tuple[tf.data.Dataset, list[host.Operation]]:
+    """A copy of a dataset in another graph, and what initialises the tables that it reads."""
+    variant = host.dataset_variant(dataset)
+    definition = graph.as_graph_def()
+    wanted = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name])
+    for node in wanted.node:
+        if node.op in _OF_THE_SESSION:
+            raise tf.errors.UnimplementedError(
+                None, None, f"it reads '{node.name}' ({node.op}), {_OF_THE_SESSION[node.op]}"
+            )
+    handles = {node.name for node in wanted.node if "HashTable" in node.op}
+    by_name = {node.name: node for node in definition.node}
+    tables = [op.name for op in graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)]
+    tables = [table for table in tables if handles.intersection(by_name[table].input)]
+    copied = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name, *tables])
+    with to.as_default():
+        tf.import_graph_def(copied, name="")
+        ours = host.dataset_of(to.get_tensor_by_name(variant.name), dataset.element_spec)
+    return ours, [to.get_operation_by_name(table) for table in tables]
 
 
 class _Feeding:
@@ -181,31 +217,21 @@ class _Feeding:
 
     def __init__(self, name: str, graph: host.Graph, dataset: tf.data.Dataset) -> None:
         self._name = name
-        variant = host.dataset_variant(dataset)
-        tables = [op.name for op in graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)]
-        definition = graph.as_graph_def()
-        wanted = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name])
-        for node in wanted.node:
-            if node.op in _OF_THE_SESSION:
-                raise tf.errors.UnimplementedError(
-                    None, None, f"it reads '{node.name}' ({node.op}), {_OF_THE_SESSION[node.op]}"
-                )
-        handles = {node.name for node in wanted.node if "HashTable" in node.op}
-        by_name = {node.name: node for node in definition.node}
-        tables = [table for table in tables if handles.intersection(by_name[table].input)]
-        copied = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name, *tables])
         self._graph = tf.Graph()
+        if flags.current().is_synthetic(flags.SyntheticDataCategory.Infeed):
+            with self._graph.as_default():
+                ours = _synthetic(dataset.element_spec)
+            tables: list[host.Operation] = []
+        else:
+            ours, tables = _copied(graph, dataset, self._graph)
         with self._graph.as_default():
-            tf.import_graph_def(copied, name="")
             options = tf.data.Options()
             options.experimental_optimization.inject_prefetch = False  # the depth of the queue is the only one
-            ours = host.dataset_of(self._graph.get_tensor_by_name(variant.name), dataset.element_spec).with_options(
-                options
-            )
+            ours = ours.with_options(options)
             self._number = tf.compat.v1.placeholder(tf.int64, [])
             self._is_wanted = library.operation("IpuInfeedWanted", [self._number], [tf.bool]).outputs[0]
             iterator = tf.compat.v1.data.make_initializable_iterator(ours)
-            self._begin = [*(self._graph.get_operation_by_name(table) for table in tables), iterator.initializer]
+            self._begin = [*tables, iterator.initializer]
             types = [leaf.dtype for leaf in tf.nest.flatten(dataset.element_spec)]
 
             def push(_: Any, count: Any) -> tuple[Any, Any]:
