@@ -103,3 +103,18 @@ def difference(ours, theirs):
     return max(
         (np.max(np.abs(np.subtract(a, b, dtype=np.float64)), initial=0.0) for a, b in zip(ours, theirs)), default=0.0
     )
+
+
+def first_difference(data, inputs, variables, tolerance=1e-5):
+    """The first node at the top whose result the compiled program gives otherwise than TensorFlow; None: there is none."""
+    from ipu_tensorflow import core
+
+    wanted, _ = run(data, inputs, variables)
+    names = [name for node in data["graph"]["nodes"] for name in node["results"] if name in wanted]
+    graph = data["graph"] | {"outputs": names, "output_types": [wanted[name].dtype for name in names]}
+    got, _ = core.native().Unit(data | {"graph": graph}, {}).run(list(inputs), variables)
+    for node in data["graph"]["nodes"]:
+        for name, array in zip(names, got):
+            if name in node["results"] and not np.allclose(array, wanted[name], rtol=tolerance, atol=tolerance):
+                return f"{node['name']} ({node['type']}) at {node.get('location')}: {array} is not {wanted[name]}"
+    return None

@@ -1,11 +1,12 @@
 """`ipu_compiler.compile` (chapter 2): what it takes, what it gives back, and when it runs."""
 
 import both
+import interpreter
 import numpy as np
 import pytest
 import tensorflow as tf
 from both import on_ipu, some
-from ipu_tensorflow import trace
+from ipu_tensorflow import host, records, trace
 from ipu_tensorflow.unit import compile, units_of
 
 v1 = tf.compat.v1
@@ -244,3 +245,23 @@ def test_unchanged_variables_stay_on_the_device(graph):
         count.load(10.0, session)
         session.run(result, {x: some(1, 4)})
         assert uploaded() == 4 and session.run(count) == 11
+
+
+def test_the_first_node_that_differs_is_named(monkeypatch):
+    def net(x):
+        return tf.matmul(linear(x) * 2.0, tf.constant([[1.0], [3.0]])) + 1.0
+
+    with on_ipu():
+        traced = trace.trace(net, [v1.placeholder(tf.float32, [3, 4])])
+    fed = [inside for outside, inside in host.captures_of(traced.graph) if outside.dtype != tf.resource]
+    found = records.of_graph(traced.graph, fed, traced.tensors)
+    given = [some(3, 4)], {"w": some(4, 2)}
+    assert interpreter.first_difference(found.data, *given) is None
+    run_node = interpreter._run_node
+    wrong = {"Mul": lambda values: [values[0] * 1.01]}
+    monkeypatch.setattr(
+        interpreter,
+        "_run_node",
+        lambda node, *more: wrong.get(node["type"], lambda values: values)(run_node(node, *more)),
+    )
+    assert interpreter.first_difference(found.data, *given).startswith("mul (Mul) at")
