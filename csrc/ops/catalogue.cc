@@ -115,7 +115,7 @@ ImporterName name_of(const Importer& importer) {
 
 // Operators by front end, as the page names them. Versions of ONNX that follow each other are one range.
 struct Sources {
-  std::vector<std::string> aten, onnx, graphcore;
+  std::vector<std::string> aten, onnx, graphcore, tensorflow;
 };
 Sources sources_of(const std::vector<Importer>& importers) {
   Sources sources;
@@ -124,6 +124,7 @@ Sources sources_of(const std::vector<Importer>& importers) {
   for (const Importer& importer : importers) {
     if (importer.domain == kAten) overloads.insert(fmt::format("`{}`", importer.type));
     if (importer.domain == kGraphcore) sources.graphcore.push_back(fmt::format("`{}`", importer.type));
+    if (importer.domain == kTensorflow) sources.tensorflow.push_back(fmt::format("`{}`", importer.type));
     if (importer.domain == kOnnx) ranges[importer.type][importer.versions.since] = importer.versions.until;
   }
   sources.aten.assign(overloads.begin(), overloads.end());
@@ -170,6 +171,8 @@ std::string catalogue() {
       if (!sources.onnx.empty()) text += fmt::format("- imported from ONNX: {}\n", joined(sources.onnx));
       if (!sources.graphcore.empty())
         text += fmt::format("- imported from ai.graphcore: {}\n", joined(sources.graphcore));
+      if (!sources.tensorflow.empty())
+        text += fmt::format("- imported from TensorFlow: {}\n", joined(sources.tensorflow));
       for (const Importer& importer : def->importers) owned.insert(name_of(importer));
     }
   }
@@ -184,6 +187,9 @@ std::string catalogue() {
   if (!sources.graphcore.empty())
     text += fmt::format("\n## Imported from ai.graphcore as several operations\n\n{}\n",
                         joined(sources.graphcore));
+  if (!sources.tensorflow.empty())
+    text += fmt::format("\n## Imported from TensorFlow as several operations\n\n{}\n",
+                        joined(sources.tensorflow));
   return text;
 }
 

@@ -22,6 +22,7 @@ const OpRegistration relu = define_op("relu", "activation")
                                 .work(one_pass({"Relu"}))
                                 .from_aten({"relu"})
                                 .from_onnx("Relu", {6})
+                                .from_tensorflow({"Relu"})
                                 .samples(unary_samples())
                                 .samples({{{i32({9})}, {}, -9, 9, {}}});
 

@@ -35,6 +35,7 @@ const OpRegistration add =
         .from_aten({"add.Tensor", "add.Scalar"},
                    [](AtenImportCall& c) { import_scaled(c, "add", "self", "other"); })
         .from_onnx("Add", {7})
+        .from_tensorflow({"Add", "AddV2"})
         .samples(binary_samples())
         .samples(integer_samples())
         .samples({{{boolean({9}), boolean({9})}, {}, 0, 1, {}}});
@@ -55,6 +56,7 @@ const OpRegistration sub =
         .from_onnx("Sub", {7})
         .from_aten({"rsub.Tensor", "rsub.Scalar"},
                    [](AtenImportCall& c) { import_scaled(c, "sub", "other", "self"); })
+        .from_tensorflow({"Sub"})
         .samples(binary_samples())
         .samples(integer_samples());
 
@@ -89,6 +91,7 @@ const OpRegistration add_n = define_op("add_n", "arithmetic")
                                    for (int i = 0; g.has_operand(i); ++i)
                                      if (g.needs(i)) g.set_reduced(i, g.upstream());
                                  })
+                                 .from_tensorflow({"AddN"})
                                  .samples({{{f32({2, 3})}, {}, -1, 1, {}},
                                            {{f32({2, 3}), f32({2, 3}), f32({2, 3})}, {}, -1, 1, {}},
                                            {{f16({5}), f16({5}), f16({5})}, {}, -1, 1, {}}});

@@ -39,6 +39,7 @@ const OpRegistration div =
                    import_binary("div"))
         .from_onnx("Div", {7})
         .from_aten({"div.Tensor_mode", "div.Scalar_mode"}, import_with_rounding)
+        .from_tensorflow({"Div", "RealDiv", "TruncateDiv"})
         .samples(binary_samples(0.5, 3.0))
         .samples(integer_samples(true));
 
@@ -72,6 +73,7 @@ const OpRegistration remainder =
         })
         .from_aten({"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"},
                    import_binary("remainder"))
+        .from_tensorflow({"FloorMod"})
         .samples(binary_samples(0.5, 9.0))
         .samples(integer_samples(true))
         .samples({{{f32({16}), f32({16})}, {}, -9.0, 9.0, {{1, {0.5, 3.0}}}}});
@@ -90,6 +92,7 @@ const OpRegistration fmod =
             g.set_reduced(1, g.neg(g.mul(g.upstream(), g.op("trunc", {g.div(g.operand(0), g.operand(1))}))));
         })
         .from_aten({"fmod.Tensor", "fmod.Scalar"}, import_binary("fmod"))
+        .from_tensorflow({"Mod", "TruncateMod"})
         .samples(binary_samples(0.5, 9.0))
         .samples(integer_samples(true))
         .samples({{{f32({16}), f32({16})}, {}, -9.0, 9.0, {{1, {0.5, 3.0}}}}});

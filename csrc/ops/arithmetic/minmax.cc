@@ -49,8 +49,10 @@ OpDefBuilder pick(std::string name, std::string doc, Func func) {
   return builder;
 }
 
-const OpRegistration maximum = pick("maximum", "The larger of a and b; NaN if one is.", Func::kMax);
-const OpRegistration minimum = pick("minimum", "The smaller of a and b; NaN if one is.", Func::kMin);
+const OpRegistration maximum =
+    pick("maximum", "The larger of a and b; NaN if one is.", Func::kMax).from_tensorflow({"Maximum"});
+const OpRegistration minimum =
+    pick("minimum", "The smaller of a and b; NaN if one is.", Func::kMin).from_tensorflow({"Minimum"});
 const OpRegistration maximum_gradient =
     pick_gradient("maximum_gradient", "dy where a > b, half of it where a = b.", Func::kLt);
 const OpRegistration minimum_gradient =

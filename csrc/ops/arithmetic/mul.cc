@@ -44,6 +44,7 @@ const OpRegistration mul =
                      t = c.op("div", {t, c.operand("tensor2", dtype)});
                      c.set_result(0, c.op("add", {c.operand("self", dtype), t}));
                    })
+        .from_tensorflow({"Mul"})
         .samples(binary_samples())
         .samples(integer_samples())
         .samples({{{boolean({9}), boolean({9})}, {}, 0, 1, {}},

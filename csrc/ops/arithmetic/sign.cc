@@ -13,6 +13,7 @@ const OpRegistration neg =
         .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.neg(dy); }))
         .from_aten({"neg"})
         .from_onnx("Neg", {6})
+        .from_tensorflow({"Neg"})
         .samples(unary_samples())
         .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -22,6 +23,7 @@ const OpRegistration abs =
             [](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.op("sign", {g.operand(0)})); }))
         .from_aten({"abs"})
         .from_onnx("Abs", {6})
+        .from_tensorflow({"Abs"})
         .samples(unary_samples())
         .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -29,6 +31,7 @@ const OpRegistration sign = unary_op("sign", "arithmetic", "-1, 0 or 1; 0 for Na
                                 .gradient_zero()
                                 .from_aten({"sign", "sgn"})
                                 .from_onnx("Sign", {9}, flat_importer("sign"))
+                                .from_tensorflow({"Sign"})
                                 .samples(unary_samples())
                                 .samples({{{i32({9})}, {}, -9, 9, {}}});
 
@@ -37,6 +40,7 @@ const OpRegistration floor =
         .gradient_zero()
         .from_aten({"floor"})
         .from_onnx("Floor", {6}, flat_importer("floor"))
+        .from_tensorflow({"Floor"})
         .samples(unary_samples());
 
 const OpRegistration ceil =
@@ -44,6 +48,7 @@ const OpRegistration ceil =
         .gradient_zero()
         .from_aten({"ceil"})
         .from_onnx("Ceil", {6}, flat_importer("ceil"))
+        .from_tensorflow({"Ceil"})
         .samples(unary_samples());
 
 const OpRegistration round =
@@ -62,6 +67,7 @@ const OpRegistration round =
                      ir::Value* x = c.op(there, {c.cast(c.tensor("self"), wide), ten});
                      c.set_result(0, c.cast(c.op(back, {c.op("round", {x}), ten}), dtype));
                    })
+        .from_tensorflow({"Rint", "Round"})
         .samples(unary_samples());
 
 const OpRegistration trunc = unary_op("trunc", "arithmetic", "x without its fraction.", Func::kTrunc, kNumber)

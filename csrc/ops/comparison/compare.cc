@@ -31,11 +31,16 @@ const OpRegistration eq =
     comparison("equal", "a = b; false if one is NaN.", Func::kEq, "eq", kCommutative).from_onnx("Equal", {7});
 const OpRegistration ne =
     comparison("not_equal", "a differs from b; true if one is NaN.", Func::kNe, "ne", kCommutative);
-const OpRegistration lt = comparison("less", "a < b.", Func::kLt, "lt").from_onnx("Less", {7});
-const OpRegistration le = comparison("less_equal", "a <= b.", Func::kLe, "le").from_onnx("LessOrEqual", {12});
-const OpRegistration gt = comparison("greater", "a > b.", Func::kGt, "gt").from_onnx("Greater", {7});
-const OpRegistration ge =
-    comparison("greater_equal", "a >= b.", Func::kGe, "ge").from_onnx("GreaterOrEqual", {12});
+const OpRegistration lt =
+    comparison("less", "a < b.", Func::kLt, "lt").from_onnx("Less", {7}).from_tensorflow({"Less"});
+const OpRegistration le = comparison("less_equal", "a <= b.", Func::kLe, "le")
+                              .from_onnx("LessOrEqual", {12})
+                              .from_tensorflow({"LessEqual"});
+const OpRegistration gt =
+    comparison("greater", "a > b.", Func::kGt, "gt").from_onnx("Greater", {7}).from_tensorflow({"Greater"});
+const OpRegistration ge = comparison("greater_equal", "a >= b.", Func::kGe, "ge")
+                              .from_onnx("GreaterOrEqual", {12})
+                              .from_tensorflow({"GreaterEqual"});
 
 const OpRegistration is_nan =
     define_op("is_nan", "comparison")
@@ -49,6 +54,7 @@ const OpRegistration is_nan =
         .gradient_zero()
         .from_aten({"isnan"}, [](AtenImportCall& c) { c.set_result(0, c.op("is_nan", {c.tensor("self")})); })
         .from_onnx("IsNaN", {9})
+        .from_tensorflow({"IsNan"})
         .samples({{{f32({2, 3})}, {}, -1, 1, {}}, {{f16({5})}, {}, -1, 1, {}}, {{i32({5})}, {}, -1, 1, {}}});
 
 const PopartOperators compare_popart = {{

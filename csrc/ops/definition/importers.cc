@@ -144,8 +144,22 @@ void register_onnx_importer(std::string type, VersionRange versions, NodeImporte
   register_importer({kOnnx, std::move(type), versions, std::move(importer)});
 }
 
+Importer tensorflow_importer(std::string type, NodeImporter importer, std::string domain) {
+  // "N" counts operands, "num" and "num_split" results; "validate_shape", "use_locking" and the like say how TensorFlow runs it.
+  static constexpr const char* kIgnored[] = {
+      "T",     "U",      "Tidx",    "Tshape",       "Tperm",      "Tindices",    "Tparams",
+      "Taxis", "Tdim",   "Tlen",    "Tpaddings",    "Tmultiples", "TI",          "Tnumsegments",
+      "Index", "Tshift", "Tlabels", "Tblock_shape", "Tcrops",     "SrcT",        "Tsegmentids",
+      "Tpad",  "N",      "dtype",   "Tboxes",       "num_split",  "use_locking", "use_cudnn_on_gpu"};
+  NodeImporter import = [importer = std::move(importer)](NodeImportCall& call) {
+    for (const char* name : kIgnored) call.ignore(name);
+    importer(call);
+  };
+  return {std::move(domain), std::move(type), {}, std::move(import)};
+}
+
 void register_tensorflow_importer(std::string type, NodeImporter importer, std::string domain) {
-  register_importer({std::move(domain), std::move(type), {}, std::move(importer)});
+  register_importer(tensorflow_importer(std::move(type), std::move(importer), std::move(domain)));
 }
 
 const Importer* find_importer(std::string_view domain, std::string_view type, int version) {

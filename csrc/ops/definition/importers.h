@@ -49,7 +49,10 @@ std::string_view canonical_domain(std::string_view domain);  // "" is what ONNX 
 void register_importer(Importer importer);
 void register_aten_importer(std::string overload, AtenImporter importer);
 void register_onnx_importer(std::string type, VersionRange versions, NodeImporter importer);
+// An op type of TensorFlow, whose types have no versions. Attributes that repeat what follows from operands ("T", "N") and that say
+// how TensorFlow runs it are ignored unless the importer reads them.
 void register_tensorflow_importer(std::string type, NodeImporter importer, std::string domain = kTensorflow);
+Importer tensorflow_importer(std::string type, NodeImporter importer, std::string domain = kTensorflow);
 
 const Importer* find_importer(std::string_view domain, std::string_view type, int version);  // nullptr: none
 const AtenImporter* find_aten_importer(std::string_view overload);                           // nullptr: none

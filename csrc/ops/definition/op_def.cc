@@ -315,6 +315,14 @@ OpDefBuilder& OpDefBuilder::from_graphcore(std::string type, std::map<std::strin
   def_.importers.back().is_by_name = true;
   return *this;
 }
+OpDefBuilder& OpDefBuilder::from_tensorflow(std::vector<std::string> types) {
+  for (std::string& type : types) from_tensorflow(std::move(type), node_importer_of(def_.name, {}));
+  return *this;
+}
+OpDefBuilder& OpDefBuilder::from_tensorflow(std::string type, NodeImporter importer) {
+  def_.importers.push_back(tensorflow_importer(std::move(type), std::move(importer)));
+  return *this;
+}
 OpDefBuilder& OpDefBuilder::from_graphcore(std::string type, NodeImporter importer) {
   def_.importers.push_back({kGraphcore, std::move(type), {1, 1}, std::move(importer)});
   return *this;

@@ -238,6 +238,9 @@ class OpDefBuilder {
   // Likewise an operator of ai.graphcore, PopART's own domain, of version 1, the only one.
   OpDefBuilder& from_graphcore(std::string type, std::map<std::string, std::string> rename = {});
   OpDefBuilder& from_graphcore(std::string type, NodeImporter importer);
+  // Likewise op types of TensorFlow.
+  OpDefBuilder& from_tensorflow(std::vector<std::string> types);
+  OpDefBuilder& from_tensorflow(std::string type, NodeImporter importer);
   OpDefBuilder& samples(std::vector<Sample> list);
 
   OpDef take() { return std::move(def_); }

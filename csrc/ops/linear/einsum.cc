@@ -210,7 +210,7 @@ void import_einsum(AtenImportCall& call) {
   call.set_result(0, reshaped(call, einsum(call, call.text("equation"), tensors), type.shape));
 }
 
-void import_onnx_einsum(NodeImportCall& call) {
+void import_node_einsum(NodeImportCall& call) {
   std::vector<ir::Value*> tensors;
   for (int i = 0; i < call.operand_count(); ++i) tensors.push_back(call.operand(i));
   if (tensors.empty()) call.operand(0);  // says that it is missing
@@ -221,7 +221,8 @@ void import_onnx_einsum(NodeImportCall& call) {
 struct EinsumRegistrations {
   EinsumRegistrations() {
     register_aten_importer("einsum", import_einsum);
-    register_onnx_importer("Einsum", {12}, import_onnx_einsum);
+    register_onnx_importer("Einsum", {12}, import_node_einsum);
+    register_tensorflow_importer("Einsum", import_node_einsum);
   }
 };
 const EinsumRegistrations einsum_registrations;

@@ -20,6 +20,7 @@ OpDefBuilder logical(std::string name, std::string onnx, std::string doc, Func f
                  [name](AtenImportCall& c) {
                    c.set_result(0, c.op(name, {truth(c, "self"), truth(c, "other")}));
                  })
+      .from_tensorflow({"Logical" + onnx})
       .from_onnx(std::move(onnx), {7})
       .samples({{{boolean({2, 9}), boolean({9})}, {}, 0, 1, {}}});
   return builder;
@@ -35,6 +36,7 @@ const OpRegistration logical_not =
         .from_aten({"logical_not"},
                    [](AtenImportCall& c) { c.set_result(0, c.op("logical_not", {truth(c, "self")})); })
         .from_onnx("Not", {6})
+        .from_tensorflow({"LogicalNot"})
         .samples({{{boolean({9})}, {}, 0, 1, {}}});
 
 void refuse_bytes(AtenImportCall& c, DType dtype) {
@@ -73,6 +75,7 @@ const OpRegistration bitwise_not =
                      refuse_bytes(c, c.result_type(0).dtype);
                      c.set_result(0, c.op("bitwise_not", {c.tensor("self")}));
                    })
+        .from_tensorflow({"Invert"})
         .samples({{{i32({9})}, {}, -99, 99, {}}, {{boolean({9})}, {}, 0, 1, {}}});
 
 void import_where(AtenImportCall& c) {
@@ -103,6 +106,7 @@ const OpRegistration where =
         .from_aten({"where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"}, import_where)
         .from_onnx("Where", {9})
         .from_aten({"masked_fill.Scalar", "masked_fill.Tensor"}, import_masked_fill)
+        .from_tensorflow({"SelectV2"})
         .samples({{{boolean({2, 3}), f32({2, 3}), f32({2, 3})}, {}, -1, 1, {{0, {0, 1}}}},
                   {{boolean({3}), f32({2, 3}), f32({})}, {}, -1, 1, {{0, {0, 1}}}},
                   {{boolean({4, 1}), i32({5}), i32({4, 5})}, {}, -9, 9, {{0, {0, 1}}}},

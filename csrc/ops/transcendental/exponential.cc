@@ -14,6 +14,7 @@ const OpRegistration exp =
         .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.result()); }))
         .from_aten({"exp"})
         .from_onnx("Exp", {6})
+        .from_tensorflow({"Exp"})
         .samples(unary_samples());
 
 const OpRegistration expm1 = unary_op("expm1", kFamily, "exp(x) - 1, exact near 0.", Func::kExpm1, kAnyFloat)
@@ -22,6 +23,7 @@ const OpRegistration expm1 = unary_op("expm1", kFamily, "exp(x) - 1, exact near 
                                  }))
                                  .from_aten({"expm1"})
                                  .from_graphcore("Expm1")
+                                 .from_tensorflow({"Expm1"})
                                  .samples(unary_samples());
 
 const OpRegistration log =
@@ -29,6 +31,7 @@ const OpRegistration log =
         .gradient(unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.div(dy, g.operand(0)); }))
         .from_aten({"log"})
         .from_onnx("Log", {6})
+        .from_tensorflow({"Log"})
         .samples(unary_samples(0.1, 4.0));
 
 const OpRegistration log1p = unary_op("log1p", kFamily, "log(1 + x), exact near 0.", Func::kLog1p, kAnyFloat)
@@ -37,6 +40,7 @@ const OpRegistration log1p = unary_op("log1p", kFamily, "log(1 + x), exact near 
                                  }))
                                  .from_aten({"log1p"})
                                  .from_graphcore("Log1p")
+                                 .from_tensorflow({"Log1p"})
                                  .samples(unary_samples(-0.9, 4.0));
 
 const OpRegistration log2 = unary_op("log2", kFamily, "The logarithm to base 2.", Func::kLog2, kAnyFloat)
@@ -59,6 +63,7 @@ const OpRegistration sqrt = unary_op("sqrt", kFamily, "The square root; NaN belo
                                 }))
                                 .from_aten({"sqrt"})
                                 .from_onnx("Sqrt", {6})
+                                .from_tensorflow({"Sqrt"})
                                 .samples(unary_samples(0.1, 4.0));
 
 const OpRegistration rsqrt = unary_op("rsqrt", kFamily, "1 / sqrt(x).", Func::kRsqrt, kAnyFloat)
@@ -67,6 +72,7 @@ const OpRegistration rsqrt = unary_op("rsqrt", kFamily, "1 / sqrt(x).", Func::kR
                                    return g.mul(g.scale(dy, -0.5), g.mul(y, g.mul(y, y)));
                                  }))
                                  .from_aten({"rsqrt"})
+                                 .from_tensorflow({"Rsqrt"})
                                  .samples(unary_samples(0.1, 4.0));
 
 const OpRegistration reciprocal = unary_op("reciprocal", kFamily, "1 / x.", Func::kReciprocal, kAnyFloat)
@@ -76,6 +82,7 @@ const OpRegistration reciprocal = unary_op("reciprocal", kFamily, "1 / x.", Func
                                       }))
                                       .from_aten({"reciprocal"})
                                       .from_onnx("Reciprocal", {6})
+                                      .from_tensorflow({"Reciprocal", "Inv"})
                                       .samples(unary_samples(0.25, 4.0));
 
 const PopartOperators exponential_popart = {{

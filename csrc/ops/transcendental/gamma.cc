@@ -14,6 +14,7 @@ const OpRegistration lgamma =
         .gradient(unary_gradient(
             [](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, g.op("digamma", {g.operand(0)})); }))
         .from_aten({"lgamma"})
+        .from_tensorflow({"Lgamma"})
         .samples(unary_samples(0.25, 4));
 
 const OpRegistration digamma =
@@ -22,6 +23,7 @@ const OpRegistration digamma =
           return g.mul(dy, g.op("polygamma", {g.operand(0)}, {{"order", int64_t{1}}}));
         }))
         .from_aten({"digamma"})
+        .from_tensorflow({"Digamma"})
         .samples(unary_samples(0.25, 4));
 
 void import_polygamma(AtenImportCall& call) {

@@ -17,6 +17,7 @@ const OpRegistration sinh = unary_op("sinh", kFamily, "The hyperbolic sine.", Fu
                                 }))
                                 .from_aten({"sinh"})
                                 .from_onnx("Sinh", {9})
+                                .from_tensorflow({"Sinh"})
                                 .samples(unary_samples());
 
 const OpRegistration cosh = unary_op("cosh", kFamily, "The hyperbolic cosine.", Func::kCosh, kAnyFloat)
@@ -25,6 +26,7 @@ const OpRegistration cosh = unary_op("cosh", kFamily, "The hyperbolic cosine.", 
                                 }))
                                 .from_aten({"cosh"})
                                 .from_onnx("Cosh", {9})
+                                .from_tensorflow({"Cosh"})
                                 .samples(unary_samples());
 
 const OpRegistration asinh =
@@ -35,6 +37,7 @@ const OpRegistration asinh =
         }))
         .from_aten({"asinh"})
         .from_onnx("Asinh", {9})
+        .from_tensorflow({"Asinh"})
         .samples(unary_samples());
 
 const OpRegistration acosh =
@@ -45,6 +48,7 @@ const OpRegistration acosh =
         }))
         .from_aten({"acosh"})
         .from_onnx("Acosh", {9})
+        .from_tensorflow({"Acosh"})
         .samples(unary_samples(1.1, 4.0));
 
 const OpRegistration atanh =
@@ -56,6 +60,7 @@ const OpRegistration atanh =
         }))
         .from_aten({"atanh"})
         .from_onnx("Atanh", {9})
+        .from_tensorflow({"Atanh"})
         .samples(unary_samples(-0.9, 0.9));
 
 // 2 / sqrt(pi) * exp(-x^2)
@@ -70,6 +75,7 @@ const OpRegistration erf = unary_op("erf", kFamily, "The error function.", Func:
                                }))
                                .from_aten({"erf"})
                                .from_onnx("Erf", {9})
+                               .from_tensorflow({"Erf"})
                                .samples(unary_samples());
 
 const OpRegistration erfc =
@@ -77,6 +83,7 @@ const OpRegistration erfc =
         .gradient(unary_gradient(
             [](GradientBuilder& g, ir::Value* dy) { return g.neg(g.mul(dy, slope_of_erf(g))); }))
         .from_aten({"erfc"})
+        .from_tensorflow({"Erfc"})
         .samples(unary_samples());
 
 const OpRegistration tanh = unary_op("tanh", kFamily, "The hyperbolic tangent.", Func::kTanh, kAnyFloat)
@@ -85,6 +92,7 @@ const OpRegistration tanh = unary_op("tanh", kFamily, "The hyperbolic tangent.",
                                 }))
                                 .from_aten({"tanh"})
                                 .from_onnx("Tanh", {6})
+                                .from_tensorflow({"Tanh"})
                                 .samples(unary_samples());
 
 const OpRegistration sigmoid = unary_op("sigmoid", kFamily, "1 / (1 + exp(-x)).", Func::kSigmoid, kAnyFloat)
@@ -93,6 +101,7 @@ const OpRegistration sigmoid = unary_op("sigmoid", kFamily, "1 / (1 + exp(-x))."
                                    }))
                                    .from_aten({"sigmoid"})
                                    .from_onnx("Sigmoid", {6})
+                                   .from_tensorflow({"Sigmoid"})
                                    .samples(unary_samples());
 
 const OpRegistration tanh_gradient =

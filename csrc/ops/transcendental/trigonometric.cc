@@ -13,6 +13,7 @@ const OpRegistration sin = unary_op("sin", kFamily, "The sine.", Func::kSin, kAn
                                }))
                                .from_aten({"sin"})
                                .from_onnx("Sin", {7})
+                               .from_tensorflow({"Sin"})
                                .samples(unary_samples());
 
 const OpRegistration cos = unary_op("cos", kFamily, "The cosine.", Func::kCos, kAnyFloat)
@@ -21,6 +22,7 @@ const OpRegistration cos = unary_op("cos", kFamily, "The cosine.", Func::kCos, k
                                }))
                                .from_aten({"cos"})
                                .from_onnx("Cos", {7})
+                               .from_tensorflow({"Cos"})
                                .samples(unary_samples());
 
 const OpRegistration tan = unary_op("tan", kFamily, "The tangent.", Func::kTan, kAnyFloat)
@@ -30,6 +32,7 @@ const OpRegistration tan = unary_op("tan", kFamily, "The tangent.", Func::kTan, 
                                }))
                                .from_aten({"tan"})
                                .from_onnx("Tan", {7})
+                               .from_tensorflow({"Tan"})
                                .samples(unary_samples(-1.2, 1.2));
 
 // 1 / sqrt(1 - x^2), what asin and acos share.
@@ -44,6 +47,7 @@ const OpRegistration asin =
             unary_gradient([](GradientBuilder& g, ir::Value* dy) { return g.mul(dy, slope_of_arcs(g)); }))
         .from_aten({"asin"})
         .from_onnx("Asin", {7})
+        .from_tensorflow({"Asin"})
         .samples(unary_samples(-0.9, 0.9));
 
 const OpRegistration acos =
@@ -52,6 +56,7 @@ const OpRegistration acos =
             [](GradientBuilder& g, ir::Value* dy) { return g.neg(g.mul(dy, slope_of_arcs(g))); }))
         .from_aten({"acos"})
         .from_onnx("Acos", {7})
+        .from_tensorflow({"Acos"})
         .samples(unary_samples(-0.9, 0.9));
 
 const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Func::kAtan, kAnyFloat)
@@ -61,6 +66,7 @@ const OpRegistration atan = unary_op("atan", kFamily, "The inverse tangent.", Fu
                                 }))
                                 .from_aten({"atan"})
                                 .from_onnx("Atan", {7})
+                                .from_tensorflow({"Atan"})
                                 .samples(unary_samples());
 
 const OpRegistration atan2 = define_op("atan2", kFamily)
@@ -83,6 +89,7 @@ const OpRegistration atan2 = define_op("atan2", kFamily)
                                  })
                                  .from_aten({"atan2"}, import_binary("atan2"))
                                  .from_graphcore("Atan2")
+                                 .from_tensorflow({"Atan2"})
                                  .samples(binary_samples());
 
 const PopartOperators trigonometric_popart = {{

@@ -1,0 +1,122 @@
+// Importers of TensorFlow's random op types. Numbers come from the generator of the program: an op with seeds of its own has a stream that
+// follows from them, so equal seeds give equal numbers; the others have one each.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "ops/definition/tensorflow_nodes.h"
+#include "ops/random/random_support.h"
+
+namespace ipu::ops {
+namespace {
+
+// A stream beyond those that are numbered.
+int64_t stream_of_seeds(int64_t seed, int64_t seed2) {
+  auto mixed = static_cast<uint64_t>(seed) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(seed2);
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+  constexpr uint64_t kBeyond = uint64_t{1} << 30;
+  return static_cast<int64_t>(((mixed ^ (mixed >> 31)) & (kBeyond - 1)) | kBeyond);
+}
+
+ir::Value* drawn_by(NodeImportCall& call, std::string_view kind, Attributes attributes) {
+  const int64_t seed = call.has("seed") ? call.wide_integer("seed") : 0,
+                seed2 = call.has("seed2") ? call.wide_integer("seed2") : 0;
+  attributes.set("stream_id", seed == 0 && seed2 == 0 ? call.next_stream() : stream_of_seeds(seed, seed2));
+  return call.op(kind, {call.seed()}, std::move(attributes));
+}
+
+// Types of stateless ops take two numbers that say it all, as operand 1.
+ir::Value* drawn_statelessly(NodeImportCall& call, std::string_view kind, Attributes attributes) {
+  ir::Value* seed = call.op("cast", {call.operand(1)}, {{"dtype", DType::kU32}});
+  return call.op(kind, {seed}, std::move(attributes));
+}
+
+using Draw = ir::Value* (*)(NodeImportCall&, std::string_view kind, Attributes attributes);
+
+Shape drawn_shape(NodeImportCall& call) { return operand_sizes(call, 0, "shape"); }
+
+void import_floats(NodeImportCall& call, const char* kind, Draw draw) {
+  const DType dtype = tensorflow_dtype(call, "dtype");
+  if (!is_floating_point(dtype)) call.unsupported(fmt::format("random numbers of {}", to_string(dtype)));
+  call.set_result(0, draw(call, kind, {{"shape", drawn_shape(call)}, {"dtype", dtype}}));
+}
+
+// Normal numbers within two standard deviations, by inversion of the distribution function: sqrt(2) erfinv(u) for u in (-c, c), c =
+// erf(sqrt(2)). There -log(1 - u²) is below 2.5, where one polynomial of M. Giles ("Approximating the erfinv function", 2010) is exact to
+// single precision.
+void import_truncated_normal(NodeImportCall& call, Draw draw) {
+  static constexpr double kCoefficients[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+                                             -4.39150654e-06, 0.00021858087,  -0.00125372503,
+                                             -0.00417768164,  0.246640727,    1.50140941};
+  const DType dtype = tensorflow_dtype(call, "dtype");
+  const double bound = std::erf(std::numbers::sqrt2);
+  const Term u{
+      call, draw(call, "random_uniform", {{"shape", drawn_shape(call)}, {"low", -bound}, {"high", bound}})};
+  const Term w = -((-square(u)).op("log1p")) - 2.5;
+  Term sum = w * kCoefficients[0] + kCoefficients[1];
+  for (size_t i = 2; i < std::size(kCoefficients); ++i) sum = sum * w + kCoefficients[i];
+  const Term z = (sum * u * std::numbers::sqrt2).op("clamp", {{"min", -2.0}, {"max", 2.0}});
+  set_result(call, z.cast(dtype));
+}
+
+// In [low, high), whose numbers follow operands `low` and `low` + 1.
+void import_integers(NodeImportCall& call, Draw draw, int low) {
+  call.ignore("Tout");
+  const ConstantPtr first = call.constant(low), last = call.constant(low + 1);
+  const Term bits{call, draw(call, "random_bits", {{"shape", drawn_shape(call)}})};
+  const auto bound = [&](int i) { return Term(call, call.cast(call.operand(i), DType::kI32)); };
+  const Term width = (bound(low + 1) - bound(low)).cast(DType::kU32);
+  set_result(call, Term::op("remainder", bits, width).cast(DType::kI32) + bound(low));
+}
+
+void import_shuffle(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  if (x->type().shape.empty()) return call.set_result(0, call.op("nop", {x}));
+  ir::Value* order = drawn_by(call, "random_permutation", {{"size", x->type().shape[0]}});
+  call.set_result(0, call.op("index_select", {x, order}, {{"dim", int64_t{0}}}));
+}
+
+// Classes drawn for each row of log probabilities [B, C]: the largest of them with Gumbel noise.
+void import_multinomial(NodeImportCall& call) {
+  call.ignore("output_dtype");
+  const Term logits = term(call, 0).cast(DType::kF32);
+  const Shape shape = logits.value()->type().shape;
+  const int64_t samples = operand_integer(call, 1, "num_samples");
+  const Term u{call, drawn_by(call, "random_uniform", {{"shape", Shape{shape[0], samples, shape[1]}}})};
+  // 1 - u is in (0, 1]; where it is 1 the noise is infinite, and the class is taken.
+  const Term noise = -((-((-u).op("log1p"))).op("log"));
+  const Term rows{call, reshaped(call, logits.value(), {shape[0], 1, shape[1]})};
+  set_result(call, (rows + noise).op("argmax", {{"dim", int64_t{2}}}));
+}
+
+struct RandomTensorflowImporters {
+  RandomTensorflowImporters() {
+    struct Family {
+      const char *uniform, *normal, *truncated, *integers;
+      Draw draw;
+      int low;
+    };
+    for (const Family& f :
+         {Family{"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", drawn_by, 1},
+          Family{"StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal",
+                 "StatelessRandomUniformInt", drawn_statelessly, 2}}) {
+      const Draw draw = f.draw;
+      register_tensorflow_importer(f.uniform,
+                                   [draw](NodeImportCall& c) { import_floats(c, "random_uniform", draw); });
+      register_tensorflow_importer(f.normal,
+                                   [draw](NodeImportCall& c) { import_floats(c, "random_normal", draw); });
+      register_tensorflow_importer(f.truncated,
+                                   [draw](NodeImportCall& c) { import_truncated_normal(c, draw); });
+      register_tensorflow_importer(f.integers,
+                                   [draw, low = f.low](NodeImportCall& c) { import_integers(c, draw, low); });
+    }
+    register_tensorflow_importer("RandomShuffle", import_shuffle);
+    register_tensorflow_importer("Multinomial", import_multinomial);
+  }
+};
+const RandomTensorflowImporters random_tensorflow_importers;
+
+}  // namespace
+}  // namespace ipu::ops
