@@ -328,7 +328,8 @@ void Drafter::emit_op(const Scope& scope, const ir::Op& op) {
   if (def != nullptr && def->collective) return emit_collective(scope, op);
   if (op.operand_count() > 0 && op.operand(0) != nullptr && op.result_count() == 1) {
     std::optional<View> view = view_of(op, ensure(scope, op.operand(0)));
-    if (const ir::ViewRule* rule = ops::view_rule(op); !view && rule != nullptr && rule->keeps_order)
+    const ir::ViewRule* rule = ops::view_rule(op);
+    if (!view && rule != nullptr && (rule->keeps_order || changes_layout_alone(op)))
       view = view_of(op, contiguous(scope, op.operand(0)));
     if (view) {
       place_of(scope, op.result()) = *view;

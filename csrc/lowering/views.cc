@@ -22,6 +22,22 @@ ConstantPtr splat_of(const ConstantData& data) {
   return one;
 }
 
+bool changes_layout_alone(const ir::Op& op) {
+  if (!op.is("transpose")) return false;
+  const Layout &from = op.operand(0)->type().layout, &to = op.result()->type().layout;
+  if (from.is_channels_last() == to.is_channels_last()) return false;
+  const Layout& last = from.is_channels_last() ? from : to;
+  const std::vector<int64_t>& perm = op.attributes.integers("perm");
+  for (size_t place = 0; place < perm.size(); ++place) {
+    // `last` has its dimensions in the order in which the plain image has them.
+    const auto stored = static_cast<size_t>(last.dimension(static_cast<int>(place)));
+    const bool fits = from.is_channels_last() ? perm[place] == static_cast<int64_t>(stored)
+                                              : perm[stored] == static_cast<int64_t>(place);
+    if (!fits) return false;
+  }
+  return true;
+}
+
 std::optional<View> view_of(const ir::Op& op, const View& operand) {
   const ir::ViewRule* rule = ops::view_rule(op);
   if (rule == nullptr || op.result_count() != 1) return std::nullopt;
@@ -29,6 +45,11 @@ std::optional<View> view_of(const ir::Op& op, const View& operand) {
   if (type.dtype != operand.spec.dtype) return std::nullopt;
   View place = operand;
   if (rule->is_same) return place;
+  if (changes_layout_alone(op)) {
+    if (operand.spec.layout.is_plain() && !operand.spec.is_contiguous()) return std::nullopt;
+    place.spec = spec_of(type);
+    return place;
+  }
   if (type.layout.is_blocked() && op.is("expand")) {  // zeros, see pack-weights: any order, padding included
     IPU_CHECK(operand.spec.layout.is_plain() && element_count(operand.spec.shape) == 1,
               "only zeros expand into panels");

@@ -24,6 +24,10 @@ TensorSpec flat(const TensorSpec& spec);
 // Value of a constant whose elements are all the same, as a 0-d constant; nullptr otherwise.
 ConstantPtr splat_of(const ConstantData& data);
 
+// Whether `op` is a transpose between an image [N, C, H, W] stored with the channels last and the image [N, H, W, C] stored as it
+// is: the same bytes.
+bool changes_layout_alone(const ir::Op& op);
+
 // The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and
 // identities. nullopt: the op computes something, or its result cannot be said in non-negative strides.
 std::optional<View> view_of(const ir::Op& op, const View& operand);

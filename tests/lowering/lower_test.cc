@@ -73,6 +73,36 @@ TEST(Lower, OutputsAreMadeWhereTheHostWantsThem) {
   EXPECT_EQ(ipu.arena_bytes, 64);
 }
 
+TEST(Lower, ImagesWithChannelsLastAreReadAndGivenAsTheyLie) {
+  auto module = parsed(with_streams("f32[2,4,5,3]", R"(
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[2,4,5,3]
+      %first = transpose(%x) {perm=[0,3,1,2]} : f32[2,3,4,5]:acdb
+      %r = relu(%first) : f32[2,3,4,5]:acdb
+      %last = transpose(%r) {perm=[0,2,3,1]} : f32[2,4,5,3]
+      host_store(%last) {stream=@y}
+      return
+    })"));
+  EXPECT_EQ(count(compare(*module).ipus[0], Opcode::kKernel), 1);
+}
+
+TEST(Lower, PartOfAnImageWithChannelsLastIsLaidOutFirst) {
+  auto module = parsed(R"(
+    stream @x: f32[2,4,5,3]
+    stream @y: f32[2,4,2,3] {direction="device_to_host"}
+    entry main = @main
+    graph @main() -> () {
+      %x = host_load() {stream=@x} : f32[2,4,5,3]
+      %part = slice(%x) {sizes=[2,4,2,3], starts=[0,0,1,0], steps=[1,1,2,1]} : f32[2,4,2,3]
+      %first = transpose(%part) {perm=[0,3,1,2]} : f32[2,3,4,2]:acdb
+      %r = relu(%first) : f32[2,3,4,2]:acdb
+      %last = transpose(%r) {perm=[0,2,3,1]} : f32[2,4,2,3]
+      host_store(%last) {stream=@y}
+      return
+    })");
+  EXPECT_EQ(count(compare(*module).ipus[0], Opcode::kKernel), 2);
+}
+
 TEST(Lower, WhatLeavesABranchIsStoredAsEver) {
   auto module = parsed(with_streams("f32[4]", R"(
     graph @main() -> () {

@@ -1,6 +1,7 @@
 // Keeps activations channels last from one convolution to the next: convolutions produce nhwc, poolings and
 // elementwise ops follow their operands, and where anything else reads or makes such a value a layout.convert
-// stands between. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
+// stands between. A transpose between images [N, C, H, W] and [N, H, W, C] is nothing but that convert: where it makes
+// what a convolution or a pooling reads, and where it reads what is stored so, no byte moves. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
 // plain. Weights are left to pack-weights.
 #include <unordered_map>
 
@@ -65,6 +66,7 @@ class ChannelsLast : public Pass {
   void visit(ir::Op& op, const PassContext& context) {
     const ops::OpDef* def = ops::definition(op);
     if (op.is("layout.convert")) return;
+    if (op.is("transpose") && changes_layout(op)) return;
     if (def != nullptr && def->has(ops::kConvolution)) {
       const ops::LayoutWishes wishes = ops::layout_wishes(op);
       for (int i = 0; i < op.operand_count(); ++i)
@@ -107,6 +109,28 @@ class ChannelsLast : public Pass {
     const ops::LayoutWishes wishes = def != nullptr ? ops::layout_wishes(op) : ops::LayoutWishes();
     for (int i = 0; i < op.operand_count(); ++i)
       if (wishes.operand(static_cast<size_t>(i)) != ops::LayoutWish::kAsItComes) make_plain(op, i, context);
+  }
+
+  // The image with the channels last as it is, for readers that want it stored so; or back. Readers come after what they read.
+  bool changes_layout(ir::Op& op) {
+    const ir::Type &from = op.operand(0)->type(), &to = op.result()->type();
+    if (!is_image(from) || !is_image(to)) return false;
+    const Layout last = Layout::channels_last(from.shape.size());
+    const std::vector<int64_t>& perm = op.attributes.integers("perm");
+    bool is_to_last = true, is_to_first = true;
+    for (size_t place = 0; place < perm.size(); ++place) {
+      const auto stored = static_cast<size_t>(last.dimension(static_cast<int>(place)));
+      is_to_last = is_to_last && perm[place] == static_cast<int64_t>(stored);
+      is_to_first = is_to_first && perm[stored] == static_cast<int64_t>(place);
+    }
+    if (is_to_last && is_last(op.operand(0))) return true;
+    if (!is_to_first || is_last(op.operand(0))) return false;
+    for (const ir::Use& use : op.result()->uses()) {
+      const ops::OpDef* def = ops::definition(*use.user);
+      if (def == nullptr || !(def->has(ops::kConvolution) || def->has(ops::kPooling))) return false;
+    }
+    set_last(op);
+    return true;
   }
 
   void make_plain(ir::Op& op, int i, const PassContext& context) {
