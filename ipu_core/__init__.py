@@ -21,6 +21,10 @@ The front ends stand on this. A program is written in the text form of the IR (d
 or given as the nodes of a model, which `read_onnx` takes from an ONNX file:
 
     >>> session = ipu_core.compile_model(ipu_core.read_onnx("network.onnx"))
+
+or as the nodes of a unit of TensorFlow, which native code runs by its number (`Unit`). Its records are those of `compile_model` with
+the dialect "tensorflow": nodes run in the order they stand in, and read of variables what nodes before them assigned. "initialisers"
+are the variables, `{name: (NumPy type, shape)}`; "output_types" says what integers are outside. `configure` gives the devices.
 """
 
 from __future__ import annotations
@@ -89,7 +93,7 @@ def compile_model(model: Mapping[str, Any], program: Program = Program()) -> Ses
     variables those of its trained initialisers; all inputs of a run have as many elements as it has micro-batches.
 
     Args:
-        model: `{"source": text, "dialect": "onnx", "popart" or "tensorflow", "versions": {domain: number}, "graph": graph}`. A
+        model: `{"source": text, "dialect": "onnx" or "popart", "versions": {domain: number}, "graph": graph}`. A
             graph is `{"inputs": [(name, NumPy type, shape)], "initialisers": {name: array}, "trained": [names of initialisers], "nodes": [node],
             "outputs": [names]}`; a node is `{"domain": text, "type": text, "name": text, "operands": [names],
             "results": [names], "attributes": {name: number, text, array, or list of numbers or texts}}`, with ""

@@ -124,7 +124,10 @@ class Simulation {
       : program_(program), take_unknown_(take_unknown) {
     for (const IpuProgram& ipu : program.ipus) tracks_.push_back(reduce(ipu, entry));
     rings_.resize(program.rings.size());
-    shorten();
+    int64_t rounds = 4;
+    for (const Ring& ring : program.rings) rounds = std::max(rounds, 2 * ring.capacity + 2);
+    shorten(rounds);
+    for (Track& track : tracks_) shorten_open_loops(track, rounds);
   }
 
   void run() {
@@ -145,9 +148,7 @@ class Simulation {
  private:
   // The body of an outermost loop that all IPUs share and whose counter no branch reads repeats itself
   // exactly: any surplus of pushes over pops shows within as many rounds as the largest ring has slots.
-  void shorten() {
-    int64_t rounds = 4;
-    for (const Ring& ring : program_.rings) rounds = std::max(rounds, 2 * ring.capacity + 2);
+  void shorten(int64_t rounds) {
     int64_t trip = -1;
     for (const Track& track : tracks_) {
       if (track.end == 0) continue;
@@ -160,6 +161,17 @@ class Simulation {
     }
     for (Track& track : tracks_)
       if (track.end > 0) track.steps.front().trip = std::min(trip, rounds);
+  }
+
+  // A loop that ends when values say so: its trip is a bound, and all IPUs leave it in the same round, whichever that is.
+  static void shorten_open_loops(Track& track, int64_t rounds) {
+    for (Step& loop : track.steps) {
+      if (loop.opcode != Opcode::kLoop || loop.trip <= rounds) continue;
+      const auto begin = static_cast<int>(&loop - track.steps.data());
+      for (int i = begin + 1; i < loop.target; ++i)
+        if (track.steps[i].opcode == Opcode::kBranchIfNot && track.steps[i].target > loop.target)
+          loop.trip = rounds;
+    }
   }
 
   bool advance(int ipu) {

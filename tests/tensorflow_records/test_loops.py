@@ -286,3 +286,31 @@ def test_assertion_ends_a_run_with_its_message():
         unit.run([f32([1, 3])], written)
     assert raised.value.reason == "assertion"
     assert unit.run([f32([0, 0])], written)[1]["w"].tolist() == [3, 9]
+
+
+def test_loop_and_branch_over_two_ipus():
+    r = Records([("x", f32, [2]), ("n", i32, [])], {"w": (f32, [2])})
+    condition = r.inside("i", "v")
+    condition.returns(condition.node("Less", "i", "n", settings={"ipu": 0}))
+    body = r.inside("i", "v")
+    i = body.node("AddV2", "i", body.const(1, i32), settings={"ipu": 0})
+    doubled = body.node("AddV2", "v", "v", settings={"ipu": 0})
+    v = body.node("Mul", doubled, body.read("w"), settings={"ipu": 1})
+    body.node("AssignAddVariableOp", "w", v, results=0, settings={"ipu": 1})
+    _, last = r.node(
+        "While", r.const(0, i32), "x", results=2, subgraphs={"cond": condition, "body": body.returns(i, v)}
+    )
+    unit = ipu_core.Unit(r.returns(last).unit())
+    x, w = f32([1, 2]), f32([1, 0.5])
+    try:
+        ipu_core.configure(devices=[{"ipus": 2}])
+        for n in (0, 3):
+            (last,), written = unit.run([x, numpy.array(n, i32)], {"w": w})
+            v, sums = x, w
+            for _ in range(n):
+                v = v * 2 * sums
+                sums = sums + v
+            numpy.testing.assert_allclose(last, v, rtol=1e-6)
+            numpy.testing.assert_allclose(written["w"], sums, rtol=1e-6)
+    finally:
+        ipu_core.reset()

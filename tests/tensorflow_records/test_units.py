@@ -71,6 +71,7 @@ def test_all_unsupported_nodes_are_listed_with_their_lines():
         ipu_core.Unit(r.returns(a, b).unit()).written
     text = str(raised.value)
     assert "Unheard" in text and "at model.py:7" in text and "Unseen" in text and "at model.py:9" in text
+    assert "on the CPU, outside of the unit" in text and "export" not in text
 
 
 def test_error_of_a_node_says_its_line():

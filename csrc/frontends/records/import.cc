@@ -60,7 +60,7 @@ class ModelImporter {
     for (const NodeRecord& node : model_.graph.nodes) import_node(node);
     for (const Notes::Lack& lack : state_.notes->lacking)
       unsupported_.add(*lack.node, lack.version, lack.why);
-    if (!unsupported_.empty()) unsupported_.raise(model_.source);
+    if (!unsupported_.empty()) unsupported_.raise(model_.source, !state_.is_ordered);
     if (!values_.written_constants().empty()) return values_.written_constants();
     builder_.settings = {};
     builder_.location = nullptr;

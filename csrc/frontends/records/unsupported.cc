@@ -26,7 +26,7 @@ void UnsupportedNodes::add(const NodeRecord& node, int version, const std::strin
       node_name(node) + (line.empty() ? "" : " at " + line));
 }
 
-void UnsupportedNodes::raise(const std::string& source) const {
+void UnsupportedNodes::raise(const std::string& source, bool is_file) const {
   constexpr size_t kNamed = 8;
   size_t places = 0;
   for (const auto& [key, nodes] : entries_) places += nodes.size();
@@ -49,10 +49,11 @@ void UnsupportedNodes::raise(const std::string& source) const {
     for (size_t i = 0; i < nodes.size() && i < kNamed; ++i) text += "\n            " + nodes[i];
     if (nodes.size() > kNamed) text += "\n            ...";
   }
-  text +=
-      "\n  try:      export the model with other operators or another version of the domain, or compute that "
-      "part outside of it"
-      "\n  read:     docs/ops.md lists what is supported";
+  text += fmt::format("\n  try:      {}\n  read:     docs/ops.md lists what is supported",
+                      is_file ? "export the model with other operators or another version of the domain, or "
+                                "compute that part outside of it"
+                              : "compute that part on the CPU, outside of the unit, or write it with other "
+                                "operations");
   throw Error(ErrorCode::kUnsupportedOps, text).because("unsupported_nodes", {{"unknown", unknown}});
 }
 

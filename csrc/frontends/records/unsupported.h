@@ -17,8 +17,9 @@ class UnsupportedNodes {
   void add(const NodeRecord& node, int version, const std::string& why);
   void add_skipped() { ++skipped_; }  // reads what an operator of the list would have given
   bool empty() const { return entries_.empty(); }
-  [[noreturn]] void raise(const std::string& source)
-      const;  // Error(kUnsupportedOps); parameter "unknown": the operators without an importer, "ai.onnx.Hardmax:11, ..."
+  // Error(kUnsupportedOps); parameter "unknown": the operators without an importer, "ai.onnx.Hardmax:11, ...". `is_file`: the
+  // model can be exported in another way.
+  [[noreturn]] void raise(const std::string& source, bool is_file) const;
 
  private:
   using Key = std::tuple<std::string, std::string, int, std::string>;  // domain, type, version, why
