@@ -1,4 +1,4 @@
-# The Python modules: poptorch.poptorch_core with the rooms that see torch headers, and ipu_core without torch.
+# The Python module poptorch.poptorch_core, with the rooms that see torch headers.
 find_package(Python3 COMPONENTS Interpreter Development.Module REQUIRED)
 execute_process(
   COMMAND ${Python3_EXECUTABLE} -c "import os; os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD']='0'; import torch; print(torch.__version__); print(torch.utils.cmake_prefix_path)"
@@ -20,12 +20,6 @@ set(IPU_PYBIND_INCLUDE ${CMAKE_BINARY_DIR}/pybind11_include)
 file(MAKE_DIRECTORY ${IPU_PYBIND_INCLUDE})
 file(CREATE_LINK ${TORCH_INSTALL_PREFIX}/include/pybind11 ${IPU_PYBIND_INCLUDE}/pybind11 SYMBOLIC)
 
-# What both modules share: room "python".
-file(GLOB IPU_PYTHON_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/python/*.cc)
-add_library(ipu_python STATIC ${IPU_PYTHON_SOURCES})
-target_include_directories(ipu_python PUBLIC ${CMAKE_SOURCE_DIR}/csrc PRIVATE ${IPU_PYBIND_INCLUDE})
-target_link_libraries(ipu_python PUBLIC Python3::Module)
-
 file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
      ${CMAKE_SOURCE_DIR}/csrc/frontends/torch/*.cc
      ${CMAKE_SOURCE_DIR}/csrc/bindings/*.cc)
@@ -38,16 +32,6 @@ if(IPU_TORCH_SOURCES)
   target_precompile_headers(poptorch_core PRIVATE
     <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <torch/library.h> <torch/csrc/utils/pybind.h>)
   target_link_libraries(poptorch_core PRIVATE ipu ipu_python ${TORCH_LIBRARIES} ${TORCH_PYTHON_LIBRARY})
-  set(IPU_MODULE_DIR ${CMAKE_SOURCE_DIR}/poptorch CACHE PATH "Where the Python module and libipu.so go")
-  set_target_properties(poptorch_core ipu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR})
-  set_target_properties(poptorch_core PROPERTIES BUILD_RPATH "$ORIGIN;${TORCH_INSTALL_PREFIX}/lib"
+  set_target_properties(poptorch_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR} BUILD_RPATH "$ORIGIN;${TORCH_INSTALL_PREFIX}/lib"
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 endif()
-
-file(GLOB IPU_CORE_MODULE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/bindings/core/*.cc)
-Python3_add_library(ipu_core MODULE WITH_SOABI ${IPU_CORE_MODULE_SOURCES})
-ipu_translate_together(ipu_core 1200 ${IPU_CORE_MODULE_SOURCES})
-target_include_directories(ipu_core PRIVATE ${IPU_PYBIND_INCLUDE} ${FMT_INCLUDE})
-target_link_libraries(ipu_core PRIVATE ipu ipu_python)
-set_target_properties(ipu_core PROPERTIES OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${IPU_MODULE_DIR}/../ipu_core
-                      BUILD_RPATH "$ORIGIN/../poptorch" INSTALL_RPATH "$ORIGIN/../poptorch")

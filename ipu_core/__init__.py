@@ -35,6 +35,9 @@ from typing import Any
 
 import numpy
 
+from ipu_common import one_core
+
+one_core.check()
 from ipu_core._native import Error as Error, FeedQueue as FeedQueue, Session as Session, Unit as Unit
 from ipu_core import _native
 from ipu_core.onnx_records import read_onnx as read_onnx

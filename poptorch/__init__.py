@@ -27,6 +27,9 @@ assert torch.__version__.startswith(_TORCH), (
 )
 os.environ.setdefault("RDMAV_FORK_SAFE", "1")
 
+from ipu_common import one_core as _one_core
+
+_one_core.check()
 from poptorch._impl import device_module as _device_module
 
 try:

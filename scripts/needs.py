@@ -1,5 +1,6 @@
 """What building the package needs and this machine lacks, all of it in one message. For setup.py."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -61,6 +62,12 @@ def lacking_torch():
     return [(why, "torch==2.13.0")]
 
 
+def lacking_pybind():
+    if importlib.util.find_spec("pybind11") is None:
+        return [(f"pybind11 is not installed for {sys.executable}", "pybind11")]
+    return []
+
+
 def lacking_tools():
     found = []
     version = re.search(r"version (\d+)\.(\d+)", output_of(["cmake", "--version"]))
@@ -108,9 +115,10 @@ def lacking_compiler_and_headers():
     return found
 
 
-def lacking():
-    """The message; nothing if all is there."""
-    of_pip, of_apt = [*lacking_torch(), *lacking_tools()], lacking_compiler_and_headers()
+def lacking(has_torch=True):
+    """The message; nothing if all is there. `has_torch`: the package is the one with torch."""
+    of_pip = [*(lacking_torch() if has_torch else lacking_pybind()), *lacking_tools()]
+    of_apt = lacking_compiler_and_headers()
     if not of_pip and not of_apt:
         return ""
     cures = [
@@ -118,5 +126,6 @@ def lacking():
         for install, found in (("apt-get install", of_apt), ("pip install", of_pip))
         if found
     ]
-    lines = ["poptorch cannot be built:", *(f"  {why}" for why, _ in (*of_pip, *of_apt))]
-    return "\n".join([*lines, "Run:", *(f"  {cure}" for cure in (*cures, "pip install --no-build-isolation ."))])
+    name, again = ("poptorch", "pip install --no-build-isolation .") if has_torch else ("ipu-core", "IPU_TORCH=OFF pip install .")
+    lines = [f"{name} cannot be built:", *(f"  {why}" for why, _ in (*of_pip, *of_apt))]
+    return "\n".join([*lines, "Run:", *(f"  {cure}" for cure in (*cures, again))])
