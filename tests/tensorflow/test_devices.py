@@ -166,14 +166,19 @@ def test_the_folder_of_compiled_programs_is_made(recorder, tmp_path):
     }
 
 
-def test_without_a_core_the_error_says_how_to_install_it(monkeypatch):
-    import sys
+def test_without_a_core_of_its_version_the_import_says_how_to_get_one(monkeypatch):
+    import importlib.metadata
+    import importlib.util
 
     from ipu_tensorflow import core
 
-    monkeypatch.setitem(sys.modules, "ipu_core", None)
-    core.native.cache_clear()
+    core.check()
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.3.0+open.9")
     with pytest.raises(
-        ImportError, match="needs the core of the same version, which is not installed: pip install ipu-core"
+        ImportError,
+        match=r"3.4.0\+open.1 needs a core of its own version, and ipu-core is 3.3.0\+open.9: IPU_TORCH=OFF",
     ):
-        core.native()
+        core.check()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="needs a core, which is not installed: IPU_TORCH=OFF pip install"):
+        core.check()

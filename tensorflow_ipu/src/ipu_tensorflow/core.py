@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import importlib.util
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipu_tensorflow import __version__
+
+_HOLDERS = ("ipu-core", "poptorch")
+
+
+def check() -> None:
+    """When the API is imported. Raises ImportError where there is no core, or one of another version."""
+    own = __version__.replace("-open.", "+open.")
+    if importlib.util.find_spec("ipu_core") is None:
+        raise ImportError(
+            f"tensorflow-ipu {own} needs a core, which is not installed: IPU_TORCH=OFF pip install . in its sources"
+        )
+    for holder in _HOLDERS:
+        try:
+            version = importlib.metadata.version(holder)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if version != own:
+            raise ImportError(
+                f"tensorflow-ipu {own} needs a core of its own version, and {holder} is {version}: "
+                "IPU_TORCH=OFF pip install . in the sources of this version"
+            )
+
 
 @functools.cache
 def native() -> types.ModuleType:
-    """`ipu_core._native`; ImportError with the command that installs it."""
-    try:
-        from ipu_core import _native
-    except ModuleNotFoundError as error:
-        if error.name not in ("ipu_core", "ipu_core._native"):
-            raise
-        raise ImportError(
-            "tensorflow-ipu needs the core of the same version, which is not installed: pip install ipu-core"
-        ) from None
+    """`ipu_core._native`."""
+    from ipu_core import _native
+
     return _native
 
 
