@@ -6,18 +6,26 @@ import pytest
 
 
 class Recorder:
-    """`devices`: what was set last; `calls`: how many times; `seeds`: (seed, device) of each call."""
+    """`devices`: what was set last; `calls`: how many times; `attached`: how many times they were attached; `seeds`: (seed, device) of
+    each call."""
 
     def __init__(self, ipus):
-        self.ipus, self.devices, self.calls, self.seeds = ipus, None, 0, []
+        self.ipus, self.devices, self.calls, self.attached, self.seeds = ipus, None, 0, 0, []
 
     def set_devices(self, devices):
         self.devices, self.calls = devices, self.calls + 1
+
+    def attach(self):
+        self.attached += 1
+        if sum(device["ipus"] for device in self.devices) > self.ipus:
+            raise RuntimeError("18 IPUs are not free")
 
     def native(self):
         return types.SimpleNamespace(
             system_ipus=lambda: self.ipus,
             configure_devices=self.set_devices,
+            attach_devices=self.attach,
+            Error=RuntimeError,
             seed_devices=lambda seed, device: self.seeds.append((seed, device)),
         )
 

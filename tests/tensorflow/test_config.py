@@ -270,10 +270,10 @@ REFUSED = [
     ),
     ({"ipu_model.version": ""}, MODEL, ValueError, "ipu_model.version is empty"),
     (
-        {"device_connection.type": NEVER, "device_connection.version": "ipu2"},
+        {"device_connection.type": PRE_COMPILE, "device_connection.version": "ipu2"},
         "",
         NotImplementedError,
-        "NEVER is not in this version",
+        "PRE_COMPILE is not in this version",
     ),
     ({GROUP: 2}, "", NotImplementedError, f"{GROUP} of more than 1 is not in this version"),
     ({f"{JOB}.process_count": 2}, "", NotImplementedError, "process_count of more than 1 is not in this version"),

@@ -51,6 +51,11 @@ def set_devices(devices: Sequence[Mapping[str, Any]]) -> None:
     native().configure_devices(list(devices))
 
 
+def attach_devices() -> None:
+    """Takes the IPUs of all devices now, which otherwise the first run does. Raises native().Error if they are not free."""
+    native().attach_devices()
+
+
 def set_seed(seed: int, ordinal: int) -> None:
     """What random numbers of a device depend on."""
     native().seed_devices(seed % 2**64, ordinal)

@@ -31,7 +31,7 @@ def configure_ipu_system(
 
     Raises:
         TypeError: `config` is something else.
-        ValueError, Exception: attributes do not fit together, or the machine has not so many IPUs.
+        ValueError, Exception: attributes do not fit together, or there are not so many free IPUs.
         NotImplementedError: a later version has what is asked for.
         tf.errors.InvalidArgumentError: there is no group of IPUs of that id, or two devices share an IPU.
         tf.errors.FailedPreconditionError: another configuration is active and `reset_configuration` is False.
@@ -44,7 +44,6 @@ def configure_ipu_system(
     options = copy.deepcopy(config if isinstance(config, IpuOptions) else IpuOptions(config))
     validation.check(options.config, flags.running_on_ipu_model())
     devices = devices_of(options.config)
-    _check_count(options.config, devices)
     with _lock:
         if _active == options:
             return
@@ -56,6 +55,14 @@ def configure_ipu_system(
             log.warning("Another configuration of the IPUs is active: it is reset, and programs are compiled anew.")
             reset_ipu_configuration()
         core.set_devices(devices)
+        if options.config.device_connection.type is DeviceConnectionType.ALWAYS:
+            try:
+                core.attach_devices()
+            except core.native().Error as error:
+                core.set_devices([])
+                raise Exception(
+                    f"could not attach: {error}. Free IPUs, or set device_connection.type to ON_DEMAND"
+                ) from error
         _active = options
 
 
@@ -109,7 +116,7 @@ def ordinal_of(device: str) -> int:
 def unit_options(ordinal: int) -> dict[str, Any]:
     """What `ipu_core.Unit` is told of a program for the device of that number."""
     folder = flags.current().executable_cache_path or active_config().serialization_output_folder
-    return {"device": ordinal, "cache_path": folder}
+    return {"device": ordinal, "cache_path": folder, "cache_suffix": ".poplar_exec"}
 
 
 def devices_of(config: Configuration) -> list[dict[str, Any]]:
@@ -118,6 +125,9 @@ def devices_of(config: Configuration) -> list[dict[str, Any]]:
     shared = {
         "ipu_model": flags.running_on_ipu_model(),
         "wait_for_ipu": waits,
+        "wait_seconds": flags.current().on_demand_device_timeout / 1000 if waits else -1.0,
+        "compiles_only": config.device_connection.type is DeviceConnectionType.NEVER,
+        "stochastic_rounding": config.has_floating_point("esr"),
         "check_floating_point": any(config.has_floating_point(name) for name in ("inv", "div0", "oflo")),
     }
     ids = config.ids_of_devices()
@@ -140,13 +150,3 @@ def devices_of(config: Configuration) -> list[dict[str, Any]]:
                 )
             taken[ipu] = id
     return [{"ipus": len(known[id]), "ipu_id": device_ids.pool_id(known[id], ipus), **shared} for id in ids]
-
-
-def _check_count(config: Configuration, devices: list[dict[str, Any]]) -> None:
-    """Devices that are attached when they are configured are there."""
-    if config.device_connection.type is DeviceConnectionType.ALWAYS and not flags.running_on_ipu_model():
-        wanted, there = sum(device["ipus"] for device in devices), core.system_ipus()
-        if wanted > there:
-            raise Exception(
-                f"could not attach: {wanted} IPUs are asked for, and the machine has {there}. Ask for fewer of them"
-            )

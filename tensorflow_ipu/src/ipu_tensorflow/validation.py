@@ -22,7 +22,7 @@ def check(config: Configuration, is_model: bool) -> None:
         )
     if connection.version not in ("", "ipu1", "ipu2"):
         raise ValueError(f"device_connection.version is '{connection.version}': it must be 'ipu1', 'ipu2' or ''")
-    if connection.type in _COMPILED_FOR:
+    if connection.type is DeviceConnectionType.PRE_COMPILE:
         raise NotImplementedError(f"device_connection.type {connection.type.name}{_LATER}")
     _check_io_tiles(config)
     _check_processes(config, is_model)
