@@ -8,7 +8,7 @@
 // | PopART | parts of arrays that go on from step to step (`PyStepIO`), functions | copies of its own, by entry |
 // | PopXL | parts of arrays, from the front | the user's arrays and files, by entry |
 // | PopTorch | tensors, by number of the stream, resolved once | the model's tensors |
-// | TensorFlow, to come | ports (emulator/streams) whose length a run knows when it begins | buffers of TensorFlow |
+// | TensorFlow (unit_registry.h) | its arrays; ports of feeds (emulator/streams), whose length a run knows when it begins | its buffers, by address |
 //
 // Names are looked up once where a call must be short: numbers of streams and entry points stay what they are.
 #pragma once
