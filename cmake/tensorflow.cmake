@@ -15,5 +15,5 @@ target_link_libraries(ipu_tensorflow PRIVATE ipu tensorflow_stub)
 # The stub stays behind: the library must name it although it takes nothing of it.
 target_link_options(ipu_tensorflow PRIVATE -Wl,--no-as-needed)
 set_target_properties(ipu_tensorflow PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${IPU_TENSORFLOW_DIR}
-                      BUILD_RPATH "$ORIGIN/../../../poptorch" INSTALL_RPATH "$ORIGIN/../poptorch" BUILD_WITH_INSTALL_RPATH OFF
+                      BUILD_RPATH "$ORIGIN/../../../poptorch" INSTALL_RPATH "$ORIGIN/../poptorch;$ORIGIN/../ipu_core" BUILD_WITH_INSTALL_RPATH OFF
                       SKIP_BUILD_RPATH OFF)
