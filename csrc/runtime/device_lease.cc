@@ -2,29 +2,28 @@
 
 #include <fmt/core.h>
 
-#include <bit>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 
-#include "emulator/faults/faults.h"
-#include "runtime/device_pool.h"
 #include "support/error.h"
 #include "support/log.h"
 
 namespace ipu::runtime {
 namespace {
 
-// Number of a group in the list of all aligned groups of 1, 2, 4, ... IPUs, smallest first.
-int device_id(int first, int count) {
-  const int width = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
-  int id = first / width;
-  for (int smaller = 1; smaller < width; smaller *= 2) id += target::attached_system().num_ipus / smaller;
-  return id;
+constexpr int kSlice = 20;  // milliseconds
+
+// Until others give IPUs back, or that long.
+void wait_for_release(double milliseconds, const std::function<bool()>& interrupted) {
+  DevicePool::instance().wait_for_release(static_cast<int>(std::ceil(milliseconds)));
+  if (interrupted && interrupted())
+    throw Error(ErrorCode::kInterrupted, "interrupted: while waiting for IPUs");
 }
 
 }  // namespace
 
 DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::function<bool()>& interrupted) {
-  emulator::add_faults_of_environment();
-  emulator::require_usable_system();
   if (request.ipu_model) return;
   DevicePool& pool = DevicePool::instance();
   const bool fixed = request.ipu_id >= 0;
@@ -32,12 +31,14 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
       fixed ? request.ipu_id < pool.device_count() : ipus <= target::attached_system().num_ipus;
   for (bool waited = false;; waited = true) {
     try {
-      count_ = ipus;
-      first_ = fixed ? pool.acquire_device(request.ipu_id, ipus, &count_) : pool.acquire(ipus);
+      const DeviceGroup group =
+          fixed ? pool.acquire_device(request.ipu_id, ipus) : DeviceGroup{pool.acquire(ipus), ipus};
+      first_ = group.first;
+      count_ = group.count;
       if (fixed && count_ > ipus)
         log(LogLevel::kWarn, fmt::format("device Id {} has {} IPUs, the model uses {}: the others stay idle",
                                          request.ipu_id, count_, ipus));
-      id_ = fixed ? request.ipu_id : device_id(first_, count_);
+      id_ = group.id();
       if (log_enabled(LogLevel::kDebug))
         log(LogLevel::kDebug, fmt::format("Acquired {} IPU(s): running on device Id {}", count_, id_));
       return;
@@ -48,15 +49,24 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
         log(LogLevel::kTrace, "No IPU available, sleeping");
       }
     }
-    constexpr int kSlice = 20;  // milliseconds
-    pool.wait_for_release(kSlice);
-    if (interrupted && interrupted())
-      throw Error(ErrorCode::kInterrupted, "interrupted: while waiting for IPUs");
+    wait_for_release(kSlice, interrupted);
   }
 }
 
+std::shared_ptr<DeviceLease> DeviceLease::take(const DeviceGroup& ipus, double seconds,
+                                               const std::function<bool()>& interrupted) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  while (!DevicePool::instance().try_acquire(ipus)) {
+    const double rest = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+    if (rest <= 0) return nullptr;
+    wait_for_release(std::min<double>(kSlice, 1000 * rest), interrupted);
+  }
+  return std::shared_ptr<DeviceLease>(new DeviceLease(ipus));
+}
+
 DeviceLease::~DeviceLease() {
-  if (first_ < 0) return;
+  if (first_ < 0 || !process_.is_here()) return;
   DevicePool::instance().release(first_, count_);
   if (log_enabled(LogLevel::kDebug)) log(LogLevel::kDebug, fmt::format("Detached from device {}", id_));
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
+#include "runtime/device_pool.h"
+#include "support/fork.h"
 #include "target/system.h"
 
 namespace ipu::runtime {
@@ -23,6 +26,9 @@ class DeviceLease {
   // Error(kNoDevice) when there are not `ipus` free ones. `interrupted` is asked about every 20 ms of waiting:
   // Error(kInterrupted).
   DeviceLease(int ipus, const DeviceRequest& request, const std::function<bool()>& interrupted);
+  // These IPUs; nullptr: others have held some of them for so many seconds. Error(kInterrupted) as above.
+  static std::shared_ptr<DeviceLease> take(const DeviceGroup& ipus, double seconds,
+                                           const std::function<bool()>& interrupted);
   ~DeviceLease();
   DeviceLease(const DeviceLease&) = delete;
   DeviceLease& operator=(const DeviceLease&) = delete;
@@ -31,6 +37,9 @@ class DeviceLease {
   int id() const { return id_; }            // of the group of IPUs; -1: a software model
 
  private:
+  explicit DeviceLease(const DeviceGroup& taken)
+      : first_(taken.first), count_(taken.count), id_(taken.id()) {}
+  OwnProcess process_;  // a forked process has other IPUs
   int first_ = -1, count_ = 0, id_ = -1;
 };
 

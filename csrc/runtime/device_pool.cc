@@ -24,7 +24,28 @@ struct Occupancy {
 // A forked process is another emulated system, none of whose IPUs is in use: wrappers stay with their
 // process.
 Occupancy& occupancy() { return of_this_process<Occupancy>(); }
+// Of this system; to be called with the mutex.
+std::vector<bool>::iterator places(Occupancy& state) {
+  const auto ipus = static_cast<size_t>(target::attached_system().num_ipus);
+  if (state.taken.size() < ipus) state.taken.resize(ipus, false);
+  return state.taken.begin();
+}
 }  // namespace
+
+std::optional<DeviceGroup> DeviceGroup::of_id(int id) {
+  const int ipus = target::attached_system().num_ipus;
+  int rest = id, width = 1;
+  for (; width <= ipus && rest >= ipus / width; width *= 2) rest -= ipus / width;
+  if (id < 0 || width > ipus) return std::nullopt;
+  return DeviceGroup{rest * width, width};
+}
+
+int DeviceGroup::id() const {
+  const int width = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
+  int id = first / width;
+  for (int smaller = 1; smaller < width; smaller *= 2) id += target::attached_system().num_ipus / smaller;
+  return id;
+}
 
 DevicePool& DevicePool::instance() {
   static DevicePool pool;
@@ -38,13 +59,12 @@ int DevicePool::acquire(int count) {
                 fmt::format("Failed to acquire {} IPU(s): ask for at least one.", count));
   Occupancy& state = occupancy();
   std::lock_guard lock(state.mutex);
-  if (state.taken.size() < static_cast<size_t>(system.num_ipus))
-    state.taken.resize(static_cast<size_t>(system.num_ipus), false);
-  int free = static_cast<int>(std::count(state.taken.begin(), state.taken.begin() + system.num_ipus, false));
+  const auto first_ipu = places(state);
+  int free = static_cast<int>(std::count(first_ipu, first_ipu + system.num_ipus, false));
   if (count <= system.num_ipus) {
     int size = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
     for (int first = 0; first + size <= system.num_ipus; first += size) {
-      auto begin = state.taken.begin() + first;
+      auto begin = first_ipu + first;
       if (std::find(begin, begin + size, true) != begin + size) continue;
       std::fill(begin, begin + size, true);
       return first;
@@ -65,31 +85,29 @@ int DevicePool::device_count() const {
   return devices;
 }
 
-int DevicePool::acquire_device(int id, int count, int* size) {
-  const target::System& system = target::attached_system();
-  int rest = id, width = 1;
-  while (width <= system.num_ipus && rest >= system.num_ipus / width) {
-    rest -= system.num_ipus / width;
-    width *= 2;
-  }
-  const std::string what = fmt::format("Failed to acquire device Id {}: ", id);
-  if (id < 0 || width > system.num_ipus)
-    throw Error(ErrorCode::kNoDevice, fmt::format("{}the emulated system '{}' has devices 0 to {}.", what,
-                                                  system.name, device_count() - 1));
-  if (count > width)
-    throw Error(ErrorCode::kNoDevice,
-                fmt::format("{}it has {} IPU(s), and the model needs {} (replicas x IPUs of one replica).",
-                            what, width, count));
+bool DevicePool::try_acquire(const DeviceGroup& group) {
   Occupancy& state = occupancy();
   std::lock_guard lock(state.mutex);
-  if (state.taken.size() < static_cast<size_t>(system.num_ipus))
-    state.taken.resize(static_cast<size_t>(system.num_ipus), false);
-  auto begin = state.taken.begin() + rest * width;
-  if (std::find(begin, begin + width, true) != begin + width)
+  if (group.first + group.count > target::attached_system().num_ipus) return false;
+  const auto begin = places(state) + group.first, end = begin + group.count;
+  if (std::find(begin, end, true) != end) return false;
+  std::fill(begin, end, true);
+  return true;
+}
+
+DeviceGroup DevicePool::acquire_device(int id, int count) {
+  const std::optional<DeviceGroup> group = DeviceGroup::of_id(id);
+  const std::string what = fmt::format("Failed to acquire device Id {}: ", id);
+  if (!group)
+    throw Error(ErrorCode::kNoDevice, fmt::format("{}the emulated system '{}' has devices 0 to {}.", what,
+                                                  target::attached_system().name, device_count() - 1));
+  if (count > group->count)
+    throw Error(ErrorCode::kNoDevice,
+                fmt::format("{}it has {} IPU(s), and the model needs {} (replicas x IPUs of one replica).",
+                            what, group->count, count));
+  if (!try_acquire(*group))
     throw Error(ErrorCode::kNoDevice, what + "it is in use. Detach the model that holds it.");
-  std::fill(begin, begin + width, true);
-  *size = width;
-  return rest * width;
+  return *group;
 }
 
 void DevicePool::wait_for_release(int milliseconds) {

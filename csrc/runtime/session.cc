@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "emulator/faults/faults.h"
 #include "support/log.h"
 #include "support/wording.h"
 
@@ -46,7 +47,6 @@ Session::~Session() {  // nobody else has it any more
   if (device_.is_here()) return;
   // Its threads and the owners of its locks are in another process, and so are its IPUs.
   (void)engine_.release();
-  (void)new std::shared_ptr<DeviceLease>(std::move(lease_));
 }
 
 std::string Session::program_text() const { return program_ ? program::print(*program_) : std::string(); }
@@ -99,7 +99,7 @@ void Session::configure(const RunSettings& settings) {
   settings_ = settings;
 }
 
-void Session::attach() {
+void Session::attach(std::shared_ptr<DeviceLease> lease) {
   IPU_CHECK(!executable_.is_dry, "a dry run has no program for a device");
   if (!program_) return;
   OwnedLock::Hold device(device_);
@@ -107,7 +107,8 @@ void Session::attach() {
     throw Error(ErrorCode::kExecution, "already attached: the model holds a device")
         .because("already_attached");
   ErrorContext activity("attaching to a device");
-  auto lease = settings_.lease;
+  emulator::add_faults_of_environment();
+  emulator::require_usable_system();
   if (lease == nullptr)
     lease = std::make_shared<DeviceLease>(executable_.ipus_reserved, settings_.device, interrupted_);
   load();

@@ -36,8 +36,6 @@ namespace ipu::runtime {
 struct RunSettings {
   DeviceRequest device;
   bool check_floating_point = false;
-  // Held by the caller, for several sessions that use the same IPUs one after the other; nullptr: the session takes one.
-  std::shared_ptr<DeviceLease> lease = {};
 };
 
 // Streams of the program that the session serves itself, in every run of the first entry point; the others are
@@ -74,9 +72,9 @@ class Session {
   void set_job(int first_replica, std::function<std::vector<std::byte>(std::vector<std::byte>)> exchange);
   // Before attaching: what the program calls by name (kernels/host/host_call.h).
   void set_host_functions(kernels::HostFunctions functions);
-  // Acquires IPUs and loads the program. Error(kNoDevice) when none is free; Error(kExecution) when attached
-  // already.
-  void attach();
+  // Acquires IPUs, where the caller has none for it (several sessions may use the same ones in turns), and loads the
+  // program. Error(kNoDevice) when none is free; Error(kExecution) when attached already.
+  void attach(std::shared_ptr<DeviceLease> lease = nullptr);
   void detach();  // releases them; state on the device is lost. Error(kExecution) when not attached
   // Between attaching and this there is no run: variables are still to be written. false: no more runs, the
   // current one has ended. true: does not wait, and throws nothing. Returns what held before.

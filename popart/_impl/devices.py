@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-import time
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -36,9 +35,7 @@ SYSTEMS = {
 }
 
 
-_held: weakref.WeakSet[DeviceInfo] = weakref.WeakSet()  # attached devices that are like hardware
 _selection = random.Random(0)  # Random selects the same devices in every process
-_RETRY_SECONDS = 1.0
 
 
 def system_ipus() -> int:
@@ -83,6 +80,7 @@ class DeviceInfo:
         self._id = next(_ids) if id is None else id
         self._first_ipu, self.attach_seconds = first_ipu, attach_timeout
         self._attached = False
+        self.ipus: Any = None  # the lease of those of the system, while attached
         self._loaded: weakref.ref[Any] | None = None
         self.rng_state: list[int] | None = None  # of the random number generators of all IPUs; None: never set
 
@@ -115,31 +113,26 @@ class DeviceInfo:
         compiled for."""
         if self._type is DeviceType.OfflineIpu or self._connection is _NEVER:
             raise popart_exception(f"{self!r} cannot be attached: programs are only compiled for it")
-        if self._attached:
-            return True
-        if self._type is DeviceType.Ipu:
-            if self.is_in_use():
-                return False
-            _held.add(self)
-        self._attached = True
-        return True
+        return self._attach(0.0)
+
+    def _attach(self, seconds: float) -> bool:
+        if not self._attached and self._type is DeviceType.Ipu:
+            self.ipus = self._lease(seconds)
+        self._attached = self._type is not DeviceType.Ipu or self.ipus is not None
+        return self._attached
+
+    def _lease(self, seconds: float) -> Any:
+        from ipu_core import _native
+
+        return _native.take_ipus(self._first_ipu, self._ipus, seconds)
 
     def is_in_use(self) -> bool:
-        """Whether another device holds some of the IPUs."""
-        mine = set(self.driverIds)
-        return self._type is DeviceType.Ipu and any(
-            other is not self and mine & set(other.driverIds) for other in _held
-        )
+        """Whether others hold some of the IPUs: devices, or models of other front ends."""
+        return self._type is DeviceType.Ipu and not self._attached and self._lease(0.0) is None
 
     def tryAttachUntilTimeout(self) -> bool:
-        """attach(), again each second until the timeout that was set when the device was acquired."""
-        end = time.monotonic() + self.attach_seconds
-        while not self.attach():
-            rest = end - time.monotonic()
-            if rest <= 0:
-                return False
-            time.sleep(min(_RETRY_SECONDS, rest))
-        return True
+        """attach(), which waits for the IPUs until the timeout that was set when the device was acquired."""
+        return self.attach() or self._attach(self.attach_seconds)
 
     def detach(self) -> None:
         """Gives the device back; what the loaded session has on it is lost. Raises popart_exception for one that is only
@@ -147,8 +140,7 @@ class DeviceInfo:
         if self._type is DeviceType.OfflineIpu:
             raise popart_exception(f"{self!r} cannot be detached: programs are only compiled for it")
         self.unload()
-        _held.discard(self)
-        self._attached = False
+        self.ipus, self._attached = None, False
 
     # --- the session that is loaded
     def is_loaded(self, session: Any) -> bool:
@@ -281,10 +273,12 @@ class DeviceManager:
             raise popart_exception("connectionType Never acquires nothing: use createOfflineIPUDevice to compile")
         device = self.tryAcquireAvailableDevice(*arguments, **named)
         if device is None:
+            from ipu_core import _native
+
             wanted = named.get("numIpus", arguments[0] if arguments else 1)
-            held = sum(len(other.driverIds) for other in _held)
             raise popart_exception(
-                f"failed to acquire {wanted} IPU(s): the system has {system_ipus()}, of which other devices hold {held}"
+                f"failed to acquire {wanted} IPU(s): the system has {system_ipus()}, of which others hold "
+                f"{system_ipus() - _native.free_ipus()}"
             )
         return device
 
@@ -324,20 +318,18 @@ class DeviceManager:
             return [self.createCpuDevice()]
         if deviceType is not DeviceType.Ipu or numIpus < 1 or numIpus & (numIpus - 1):
             return []
-        total = system_ipus()
-        first_id = sum(total // size for size in _sizes_below(numIpus))
+        from ipu_core import _native
+
         return [
-            self._hardware(numIpus, tilesPerIPU, pattern, connectionType, first_id + i, i * numIpus)
-            for i in range(total // numIpus)
+            self._hardware(numIpus, tilesPerIPU, pattern, connectionType, _native.device_id(first, numIpus), first)
+            for first in range(0, system_ipus() - numIpus + 1, numIpus)
         ]
 
     def _by_id(self, id: int, pattern: SyncPattern, connection: Any) -> DeviceInfo | None:
-        rest, size, total = id, 1, system_ipus()
-        while size <= total:
-            if 0 <= rest < total // size:
-                return self._hardware(size, 0, pattern, connection, id, rest * size)
-            rest, size = rest - total // size, 2 * size
-        return None
+        from ipu_core import _native
+
+        group = _native.device_group(id)
+        return None if group is None else self._hardware(group[1], 0, pattern, connection, id, group[0])
 
     def setOnDemandAttachTimeout(self, attachTimeout: int) -> None:
         """Seconds for which devices that are acquired later try to attach."""
@@ -368,7 +360,3 @@ class DeviceManager:
 def _tiles(count: str, version: str) -> int:
     """0: all tiles of an IPU."""
     return int(count) or machine(version)["tiles"]
-
-
-def _sizes_below(count: int) -> list[int]:
-    return [1 << bit for bit in range(count.bit_length() - 1)]

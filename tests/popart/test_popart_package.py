@@ -203,7 +203,7 @@ def test_devices_are_made_by_kind():
 
 
 @pytest.mark.shows("popart.DeviceSelectionCriterion")
-def test_a_device_is_the_first_that_is_free_or_one_of_all():
+def test_a_device_is_the_first_that_is_free_or_one_of_all(idle_ipus):
     criterion, on_demand = popart.DeviceSelectionCriterion, popart.DeviceConnectionType.OnDemand
 
     def ids(how):

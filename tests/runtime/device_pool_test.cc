@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <thread>
 #include <utility>
 
+#include "runtime/device_lease.h"
 #include "support/error.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/thrown.h"
@@ -42,6 +45,40 @@ TEST(DevicePool, RefusesWhenFullAndIsUsableAfterwards) {
   EXPECT_EQ(pool.acquire(2), 2);
   pool.release(0, 2);
   pool.release(2, 2);
+  EXPECT_EQ(pool.free_count(), 4);
+}
+
+TEST(DevicePool, NumbersAllGroupsTheSmallestFirst) {
+  ScopedVariable system("POPTORCH_EMULATED_SYSTEM", "pod4");
+  int id = 0;
+  for (const auto& [first, count] : {std::pair{0, 1}, {1, 1}, {2, 1}, {3, 1}, {0, 2}, {2, 2}, {0, 4}}) {
+    const std::optional<DeviceGroup> group = DeviceGroup::of_id(id);
+    ASSERT_TRUE(group.has_value());
+    EXPECT_EQ(std::pair(group->first, group->count), std::pair(first, count));
+    EXPECT_EQ(group->id(), id++);
+  }
+  EXPECT_FALSE(DeviceGroup::of_id(id).has_value());
+  EXPECT_FALSE(DeviceGroup::of_id(-1).has_value());
+}
+
+TEST(DeviceLease, IsOfTheIpusThatAreAskedForWhileSomebodyHasIt) {
+  ScopedVariable system("POPTORCH_EMULATED_SYSTEM", "pod4");
+  DevicePool& pool = DevicePool::instance();
+  std::shared_ptr<DeviceLease> pair = DeviceLease::take({2, 2}, 0, nullptr), other = pair;
+  ASSERT_NE(pair, nullptr);
+  EXPECT_EQ(pair->first_ipu(), 2);
+  EXPECT_EQ(pair->id(), 5);
+  EXPECT_EQ(DeviceLease::take({3, 1}, 0.001, nullptr), nullptr);
+  EXPECT_EQ(DeviceLease::take({4, 1}, 0, nullptr), nullptr);  // there is none
+  EXPECT_EQ(message_of([] {
+              DeviceLease::take({3, 1}, 1000, [] { return true; });
+            }),
+            "interrupted [IPU-E408]: while waiting for IPUs");
+  pair.reset();
+  EXPECT_EQ(pool.free_count(), 2);
+  std::thread later([&] { other.reset(); });
+  EXPECT_NE(DeviceLease::take({3, 1}, 1000, nullptr), nullptr);
+  later.join();
   EXPECT_EQ(pool.free_count(), 4);
 }
 

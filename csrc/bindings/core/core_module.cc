@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bindings/core/core_session.h"
+#include "bindings/core/device_binding.h"
 #include "bindings/core/executable_files.h"
 #include "bindings/core/interpreter_binding.h"
 #include "bindings/core/machine_binding.h"
@@ -141,7 +142,12 @@ PYBIND11_MODULE(_native, m) {
   python::define_error_attributes(error_class);
   py::register_local_exception_translator(&translate);
   py::class_<CoreSession>(m, "Session", "A compiled program on a device.")
-      .def("attach", [](CoreSession& s) { without_gil([&] { s.session().attach(); }); })
+      .def(
+          "attach",
+          [](CoreSession& s, std::shared_ptr<runtime::DeviceLease> ipus) {
+            without_gil([&] { s.session().attach(std::move(ipus)); });
+          },
+          py::arg("ipus") = nullptr, "Loads the program, onto IPUs that are held or on others.")
       .def("detach", [](CoreSession& s) { without_gil([&] { s.session().detach(); }); })
       .def_property_readonly("is_attached", [](CoreSession& s) { return s.session().is_attached(); })
       .def_property_readonly("first_ipu",
@@ -271,6 +277,7 @@ PYBIND11_MODULE(_native, m) {
       py::module_local())
       .def(py::init<std::string>(), py::arg("what"))
       .def("hold", &python::hold, py::arg("f"), "f(*args, **kwargs) with the lock.");
+  bind_devices(m);
   bind_replica_groups(m);
   bind_interpreter(m);
   bind_machines(m);
@@ -291,9 +298,6 @@ PYBIND11_MODULE(_native, m) {
       "machine", &machine, py::arg("version"),
       "An IPU of that architecture (\"ipu2\") in numbers: {\"tiles\", \"bytes_per_tile\", \"workers_per_tile\"}; None: there "
       "is none of that name.");
-  m.def(
-      "system_ipus", [] { return target::attached_system().num_ipus; },
-      "IPUs of the system that is attached to this process.");
   m.def("graphcore_operators", [] {
     py::list list;
     for (const ops::GraphcoreOperator& op : ops::graphcore_operators())

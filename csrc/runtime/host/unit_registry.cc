@@ -183,9 +183,8 @@ void HostUnit::attach(UnitDevice& device, const std::function<bool()>& stop) {
   RunSettings settings;
   settings.device = device.settings().request;
   settings.check_floating_point = device.settings().check_floating_point;
-  settings.lease = device.lease(stop);
   session.configure(settings);
-  session.attach();
+  session.attach(device.lease(stop));
 }
 
 void HostUnit::check(const Run& run) {

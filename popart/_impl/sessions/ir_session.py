@@ -162,7 +162,7 @@ class IrSession(InferenceSession):
         native = self._prepared()
         if not native.is_attached:
             with core_errors(self.cures):
-                native.attach()
+                native.attach(self._device.ipus)
 
     def detach(self) -> None:
         """Gives the IPUs back."""

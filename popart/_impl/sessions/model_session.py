@@ -316,7 +316,7 @@ class ModelSession(SessionWeights, SessionFiles, SessionRandom, IrReading):
         if not self._device.load(self):
             return
         try:
-            self._native.attach()
+            self._native.attach(self._device.ipus)
         except ipu_core.Error as error:
             self._device.unload()
             raise popart_runtime_error(f"failed to attach to {self._device!r}: {error}") from error

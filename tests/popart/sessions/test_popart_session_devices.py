@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 from popart_session_models import cpu, identity, inference, ipu_model, linear, model, options, step, training, weights
 
+import ipu_core
 import popart
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -51,7 +52,7 @@ def test_a_session_that_was_not_loaded_loads_itself():
 
 @pytest.mark.shows("popart.DeviceManager.tryAcquireDeviceById")
 @pytest.mark.shows("popart.DeviceManager.acquireAvailableDevice", "popart.DeviceInfo.isAttached")
-def test_one_device_at_a_time_holds_an_ipu():
+def test_one_device_at_a_time_holds_an_ipu(idle_ipus):
     manager = popart.DeviceManager()
     with manager.acquireAvailableDevice(16) as every:
         assert every.isAttached and every.driverIds == list(range(16))
@@ -78,9 +79,25 @@ def test_one_device_at_a_time_holds_an_ipu():
         assert one.isAttached and one.driverIds == [0]
 
 
+def test_ipus_are_held_once_whoever_holds_them(idle_ipus):
+    manager = popart.DeviceManager()
+    with manager.acquireDeviceById(3) as device:
+        session = inference(identity([2]), device=device)
+        assert session._native.first_ipu == 3
+        other = ipu_core.compile("entry main = @main\ngraph @main() -> () {\n  return\n}")
+        other.attach()
+        assert other.first_ipu == 0 and manager.tryAcquireDeviceById(0) is None
+        assert manager.tryAcquireAvailableDevice(4, connectionType=ON_DEMAND).driverIds == [4, 5, 6, 7]
+        with pytest.raises(popart.popart_exception, match="has 16, of which others hold 2"):
+            manager.acquireAvailableDevice(16)
+        other.detach()
+    with manager.acquireAvailableDevice(16) as every:
+        assert every.isAttached
+
+
 @pytest.mark.shows("popart.DeviceInfo.tryAttachUntilTimeout")
 @pytest.mark.shows("popart.DeviceManager.setOnDemandAttachTimeout")
-def test_an_on_demand_device_tries_until_its_timeout():
+def test_an_on_demand_device_tries_until_its_timeout(idle_ipus):
     import threading
 
     manager = popart.DeviceManager()
@@ -99,7 +116,7 @@ def test_an_on_demand_device_tries_until_its_timeout():
 
 @pytest.mark.shows("popart.DeviceManager.enumerateDevices")
 @pytest.mark.shows("popart.DeviceType")
-def test_devices_that_are_there():
+def test_devices_that_are_there(idle_ipus):
     manager = popart.DeviceManager()
     pairs = manager.enumerateDevices(numIpus=2, tilesPerIPU=4)
     assert [device.driverIds for device in pairs[:2]] == [[0, 1], [2, 3]] and pairs[0].tilesPerIPU == 4
