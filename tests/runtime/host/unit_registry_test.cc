@@ -244,7 +244,10 @@ TEST_F(UnitRegistry, OtherDevicesMeanCompilingAgainAndAFailedRunSendsAll) {
   const Owned w = owned({1, 2});
   Added one({1, 1}, w);
   adds->run(one.run);
-  configure_unit_devices({{.ipus = 1}, {.ipus = 2}});
+  UnitDeviceSettings larger, offline;
+  larger.ipus = 2;
+  offline.compiles_only = true;
+  configure_unit_devices({{}, larger});
   Added two({1, 1}, one.next);
   adds->run(two.run);
   EXPECT_EQ(two.y, (Floats{3, 4}));
@@ -253,7 +256,7 @@ TEST_F(UnitRegistry, OtherDevicesMeanCompilingAgainAndAFailedRunSendsAll) {
   expect_error(ErrorCode::kNoDevice, "number 2 was asked for, and 2 are configured", [&] {
     unit(kAdds, 2)->run(Added({1, 1}, w).run);
   });
-  configure_unit_devices({{.compiles_only = true}});
+  configure_unit_devices({offline});
   EXPECT_NE(adds->session(), nullptr);
   expect_error(ErrorCode::kNoDevice, "compilation only", [&] { adds->run(Added({1, 1}, w).run); });
   drop_unit(token);
