@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <tuple>
 
 #include "report/tile_memory.h"
 
@@ -35,7 +37,7 @@ class Judge {
     const int64_t of_replica = verdict_.ipus.back().ipu + 1;
     check({LimitKind::kIpus, -1, "", static_cast<double>(of_replica * options_.replicas)}, "ipus");
     std::stable_sort(verdict_.limits.begin(), verdict_.limits.end(), [](const Limit& a, const Limit& b) {
-      return a.is_broken() != b.is_broken() ? a.is_broken() : a.kind < b.kind;
+      return std::tuple(!a.is_broken(), a.kind, -a.needed) < std::tuple(!b.is_broken(), b.kind, -b.needed);
     });
     if (!verdict_.fits()) find_cures(*fullest);
     return std::move(verdict_);
@@ -124,6 +126,46 @@ std::string sentence(const Limit& limit) {
   return "";
 }
 
+// "IPUs 1, 2, 3, 4 and 8 more need up to 627,644 bytes on their fullest tiles": others of the kind of one that was said in full.
+std::string others(std::span<const Limit> limits) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const Limit& limit : limits.first(std::min(limits.size(), kNamed)))
+    names.push_back(limit.kind == LimitKind::kStream ? "'" + limit.subject + "'" : fmt::to_string(limit.ipu));
+  std::string list = fmt::format("{}", fmt::join(names, ", "));
+  if (limits.size() > kNamed) list += fmt::format(" and {} more", limits.size() - kNamed);
+  const std::string most = grouped(limits.front().needed);
+  switch (limits.front().kind) {
+    case LimitKind::kCode:
+      return fmt::format("IPUs {} need up to {} bytes of code on a tile", list, most);
+    case LimitKind::kReceive:
+      return fmt::format("tiles of IPUs {} receive up to {} bytes in one exchange", list, most);
+    case LimitKind::kStream:
+      return fmt::format("the host streams {} move up to {} bytes at once", list, most);
+    default:
+      return fmt::format("IPUs {} need up to {} bytes on their fullest tiles", list, most);
+  }
+}
+
+// Of each kind the worst in full, then the others together; those that are only near stand apart.
+std::string limits_of(std::span<const Limit> limits) {
+  std::string text;
+  for (size_t i = 0; i < limits.size();) {
+    size_t end = i + 1;
+    while (end < limits.size() && limits[end].kind == limits[i].kind &&
+           limits[end].is_broken() == limits[i].is_broken())
+      ++end;
+    const std::span<const Limit> rest = limits.subspan(i + 1, end - i - 1);
+    if (i > 0) text += "\n  also:     ";
+    text += sentence(limits[i]);
+    if (i == 0 || limits[i].kind != limits[i - 1].kind) text += "\n  limit:    " + limits[i].source;
+    if (rest.size() == 1) text += "\n  also:     " + sentence(rest.front());
+    if (rest.size() > 1) text += "\n  also:     " + others(rest);
+    i = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 const char* word(LimitKind kind) {
@@ -155,11 +197,7 @@ std::string diagnosis(const Verdict& verdict) {
   std::string text = !verdict.fits()          ? "out of tile memory: "
                      : verdict.limits.empty() ? "fits"
                                               : "near the limits of the machine: ";
-  for (size_t i = 0; i < verdict.limits.size(); ++i) {
-    const Limit& limit = verdict.limits[i];
-    if (i > 0) text += "\n  also:     ";
-    text += sentence(limit) + "\n  limit:    " + limit.source;
-  }
+  text += limits_of(verdict.limits);
   if (std::ranges::any_of(verdict.limits, &Limit::is_near))
     text += fmt::format(
         "\n  near:     estimates of memory are off by about {:.0f} %: the machine may decide otherwise",

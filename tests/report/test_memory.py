@@ -248,3 +248,17 @@ graph @main() -> () {
     assert [(limit["kind"], limit["ipu"]) for limit in verdict["limits"]] == [("tile memory", 1)]
     assert verdict["ipus"][0]["bytes"]["weights"] == pytest.approx(256 / TILES)
     assert verdict["ipus"][0]["total"] - verdict["ipus"][0]["bytes"]["stacks"] == pytest.approx(128)
+
+
+def test_limits_of_one_kind_are_said_together():
+    """The fullest IPU in full, the others in one line; the source once."""
+    variables = "\n".join(f"variable @v{i}: f32[{250_000_000 + 1_000_000 * i}] {{ipu={i}}}" for i in range(7))
+    near = "variable @near: f32[220000000] {ipu=7}"
+    text = f"{variables}\n{near}\nentry main = @main\ngraph @main() -> () {{\n  return\n}}\n"
+    verdict = _native.judge_memory(text, "pod16")
+    said = verdict["text"].split("\n  near:")[0]
+    assert said.count("\n") == 3 and said.count("limit:") == 1
+    assert said.startswith("out of tile memory: IPU 6 needs ")
+    assert "\n  also:     IPUs 5, 4, 3, 2 and 2 more need up to " in said
+    assert "\n  also:     IPU 7 needs " in said and said.endswith("638,976 fit")
+    assert [limit["ipu"] for limit in verdict["limits"]] == [6, 5, 4, 3, 2, 1, 0, 7]
