@@ -7,8 +7,24 @@ import pathlib
 import accuracy
 import constants
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-PAGE, PLOT = DOCS / "device-model-accuracy.md", DOCS / "device-model-accuracy.svg"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE, PLOT = ROOT / "docs/device-model-accuracy.md", ROOT / "docs/device-model-accuracy.svg"
+EXPECTED = ROOT / "csrc/report/expected_errors.inc"
+
+# Figures of reports and the kinds of rows that measured them. What is not here nothing measured.
+FIGURES = {
+    "training": "model-train",
+    "inference": "model-infer",
+    "memory": "memory-fit",
+    "product": "gemm",
+    "convolution": "conv",
+    "reduction": "reduction",
+    "rearrangement": "copy",
+    "random": "prng",
+    "collective": "collective-bandwidth",
+    "links": "link-bandwidth",
+    "host": "host-bandwidth",
+}
 
 # Why kinds and sub-kinds are further from the measurements than they should be.
 REMARKS = {
@@ -140,7 +156,22 @@ def quick_part(rows, results):
     yield ""
 
 
+def expected_errors(rows, results):
+    """Lines of the table that reports read, of the kinds that are among the rows."""
+    by_kind = {found.name.removesuffix(" *"): found for found in accuracy.lines(rows, results)}
+    for figure, kind in FIGURES.items():
+        if found := by_kind.get(kind):
+            is_own = str(found.name.endswith("*")).lower()
+            numbers = f"{found.median:.1f}, {found.most:.1f}, {found.measured}"
+            yield f'{{"{figure}", "{kind}", {numbers}, {is_own}}},'
+
+
+def expected_text(rows, results):
+    return "// Written by benchmarks/device_model.py.\n" + "\n".join(expected_errors(rows, results)) + "\n"
+
+
 def write(rows, results):
+    EXPECTED.write_text(expected_text(rows, results))
     PAGE.write_text("\n".join([*quick_part(rows, results), *constants_text(rows, results)]) + "\n")
     PLOT.write_text(plot(results))
 
@@ -148,6 +179,7 @@ def write(rows, results):
 def stale(rows, results):
     """The files that are not what would be written; of the page, what one prediction says."""
     quick = "\n".join(quick_part(rows, results)) + "\n"
-    old_page, old_plot = (path.read_text() if path.exists() else "" for path in (PAGE, PLOT))
+    old_page, old_plot, old_errors = (path.read_text() if path.exists() else "" for path in (PAGE, PLOT, EXPECTED))
     found = [] if old_page.startswith(quick) else [PAGE.name]
-    return found if old_plot == plot(results) else [*found, PLOT.name]
+    found += [] if old_plot == plot(results) else [PLOT.name]
+    return found if old_errors == expected_text(rows, results) else [*found, EXPECTED.name]

@@ -76,6 +76,14 @@ bool is_small(const ir::Op& op, const target::Machine& machine) {
   return bytes < machine.whole("tiles") * machine.whole("workers") * machine.whole("vector_bytes");
 }
 
+std::string_view structural_figure(const ir::Op& op, const Cycles& cycles) {
+  return cycles.links > 0                                  ? "links"
+         : cycles.host > 0                                 ? "host"
+         : cycles.streaming > 0                            ? "streaming memory"
+         : op.is(kind::kRingPush) || op.is(kind::kRingPop) ? "ring"
+                                                           : "";
+}
+
 Cycles whole(const Cycles& c) {
   return {std::round(c.compute), std::round(c.exchange), std::round(c.overhead),
           std::round(c.links),   std::round(c.host),     std::round(c.streaming)};
@@ -100,11 +108,15 @@ Cycles Cycles::operator*(double times) const {
 
 OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::Replication& replication,
                double collected) {
-  if (ir::is_structural(op)) return {whole(Timer(machine).structural(op))};
+  if (ir::is_structural(op)) {
+    const Cycles cycles = whole(Timer(machine).structural(op));
+    return {.cycles = cycles, .figure = structural_figure(op, cycles)};
+  }
   const ops::OpWork work = ops::work_of(op);
   OpTime time;
   time.is_guess = work.is_guess;
   target::WorkPrice sum;
+  double most = 0;
   for (target::Work phase : work.phases) {
     time.macs += target::macs(phase.form) * static_cast<double>(phase.times);
     if (auto* collective = std::get_if<target::CollectiveWork>(&phase.form)) {
@@ -114,7 +126,12 @@ OpTime time_of(const ir::Op& op, const target::Machine& machine, const target::R
       if (collected > 0) sum += target::price(machine, phase, replication) * -1;
       collective->bytes = collected += bytes;
     }
-    sum += target::price(machine, phase, replication);
+    const target::WorkPrice price = target::price(machine, phase, replication);
+    if (const double cycles = price.cycles() + price.seconds * machine["clock_hz"]; cycles > most) {
+      most = cycles;
+      time.figure = target::word(phase.form);
+    }
+    sum += price;
   }
   const double factor =
       !follows_another(op) ? 1 : machine[is_small(op, machine) ? "small_operation_factor" : "network_factor"];

@@ -25,6 +25,8 @@ struct OpTime {
   bool is_guess = false;        // from bytes alone
   double macs = 0;              // multiply-accumulates of its products
   double collective_bytes = 0;  // that replicas bring together
+  // What takes most of it: a word of a work form, "links", "host", "streaming memory" or "ring" (expected_error.h).
+  std::string_view figure = {};
 };
 
 // Regions take nothing themselves. Collectives that come one after the other are one of all their bytes: `collected` are those of the

@@ -191,17 +191,18 @@ class Schedule {
   }
 
   void add_up() {
-    std::map<std::string, TimeOf> kinds, lines, modules, guesses;
+    std::map<std::string, Sum> kinds, lines, modules, guesses;
     for (const int ipu : ipus_) time_.ipus.push_back({ipu, {}, 0, {}});
     for (const TimedOp& timed : time_.ops) {
       const Cycles once = timed.once.cycles * timed.executions;
       IpuTime& ipu = time_.ipus[place_of(timed.ipu)];
       (timed.is_beside ? ipu.beside : ipu.cycles) += once;
       if (timed.sender) time_.ipus[place_of(*timed.sender)].cycles += once;
-      const auto add = [&](std::map<std::string, TimeOf>& to, const std::string& what) {
-        TimeOf& of = to[what];
+      const auto add = [&](std::map<std::string, Sum>& to, const std::string& what) {
+        auto& [of, figures] = to[what];
         of.executions += timed.executions;
         of.cycles += timed.cycles();
+        figures[timed.once.figure] += timed.cycles().total();
       };
       const ir::Location& location = timed.op->location;
       add(kinds, timed.op->kind());
@@ -217,11 +218,17 @@ class Schedule {
     time_.guesses = sorted(std::move(guesses));
   }
 
-  static std::vector<TimeOf> sorted(std::map<std::string, TimeOf> by_name) {
+  struct Sum {
+    TimeOf of;
+    std::map<std::string_view, double> figures;  // cycles of each
+  };
+  static std::vector<TimeOf> sorted(std::map<std::string, Sum> by_name) {
     std::vector<TimeOf> list;
-    for (auto& [what, of] : by_name) {
-      of.what = what;
-      list.push_back(std::move(of));
+    for (auto& [what, sum] : by_name) {
+      sum.of.what = what;
+      const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+      sum.of.figure = std::max_element(sum.figures.begin(), sum.figures.end(), less)->first;
+      list.push_back(std::move(sum.of));
     }
     std::stable_sort(list.begin(), list.end(),
                      [](const TimeOf& a, const TimeOf& b) { return a.cycles.total() > b.cycles.total(); });

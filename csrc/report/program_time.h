@@ -34,6 +34,7 @@ struct TimeOf {
   std::string what;
   double executions = 0;
   Cycles cycles;
+  std::string figure = {};  // what takes most of it, as OpTime
 };
 
 // A graph as it runs under certain conditions, from the begin of an execution.

@@ -8,6 +8,7 @@
 
 #include "ir/structure.h"
 #include "ops/definition/work.h"
+#include "report/expected_error.h"
 
 namespace ipu::report {
 namespace {
@@ -92,6 +93,7 @@ std::vector<ProductReport> products_of(const ProgramTime& time, const target::Ma
       const auto [known, is_new] = numbers.try_emplace(&plan, products.size());
       if (is_new) {
         product.kind = timed.op->kind();
+        product.figure = target::word(work.form);
         product.line = ir::user_line(timed.op->location);
         product.cycles = std::round(plan.cycles.total());
         products.push_back(std::move(product));
@@ -126,6 +128,7 @@ Report make_report(const ir::Module& module, const target::Machine& machine, con
   report.request = request;
   report.strategy = ir::strategy_of(module);
   report.program = describe(module);
+  report.figure = figure_of_run(module);
   report.time = program_time(module, request.entry, machine, request.replicas);
   report.verdict = judge(module, machine, {request.replicas, {.is_outlined = request.is_outlined}});
   report.memory = memory_of(report.verdict);

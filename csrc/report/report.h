@@ -25,7 +25,8 @@ struct IpuMemoryReport {
 
 // Products of one shape, with the split that the planner chose.
 struct ProductReport {
-  std::string kind, line;  // of the first one
+  std::string kind, line;   // of the first one
+  std::string_view figure;  // as OpTime
   target::ProductShape shape;
   target::ProductOptions options;
   double executions = 0;
@@ -66,7 +67,8 @@ struct Report {
   Request request;
   ir::Strategy strategy;
   ProgramReport program;
-  ProgramTime time;  // its ops are those of the module
+  std::string_view figure;  // "training" or "inference" (expected_error.h)
+  ProgramTime time;         // its ops are those of the module
   Verdict verdict;
   std::vector<IpuMemoryReport> memory;  // as verdict.ipus
   std::vector<StreamReport> streams;
@@ -85,6 +87,6 @@ Report make_report(const ir::Module& machine_form, const target::Machine& machin
 std::string to_text(const Report& report);
 // docs/report-schema.md
 std::string to_json(const Report& report);
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 }  // namespace ipu::report

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "report/expected_error.h"
 #include "report/report.h"
 
 namespace ipu::report {
@@ -24,10 +25,24 @@ Json list_of(const List& list, Function entry) {
   return json;
 }
 
+// null: not validated.
+Json error_json(std::string_view figure) {
+  const ExpectedError* error = expected_error(figure);
+  if (error == nullptr) return {};
+  return {{"kind", error->kind},
+          {"half_within_percent", error->half},
+          {"nine_of_ten_within_percent", error->most},
+          {"measurements", error->measurements},
+          {"is_of_its_own", error->is_of_its_own}};
+}
+
 Json times_of(const std::vector<TimeOf>& times) {
   return list_of(times, [](const TimeOf& of) {
-    return Json{
-        {"what", of.what}, {"executions", whole_number(of.executions)}, {"cycles", json_of(of.cycles)}};
+    return Json{{"what", of.what},
+                {"executions", whole_number(of.executions)},
+                {"cycles", json_of(of.cycles)},
+                {"figure", of.figure},
+                {"expected_error", error_json(of.figure)}};
   });
 }
 
@@ -83,6 +98,8 @@ Json time_of(const Report& r) {
   return {{"cycles", whole_number(time.cycles)},
           {"seconds", time.seconds},
           {"is_maximum", time.is_maximum},
+          {"figure", r.figure},
+          {"expected_error", error_json(r.figure)},
           {"runs_per_second", runs},
           {"samples_per_second", runs * static_cast<double>(r.request.samples)},
           {"product_operations", time.operations},
@@ -147,6 +164,7 @@ Json product_of(const ProductReport& p) {
           {"memory_proportion", p.options.memory_proportion},
           {"executions", whole_number(p.executions)},
           {"cycles", whole_number(p.cycles)},
+          {"expected_error", error_json(p.figure)},
           {"chosen", plan_of(p.choice.best)},
           {"second", plan_of(p.choice.second)},
           {"second_fits", p.choice.second_fits},
@@ -173,6 +191,7 @@ Json verdict_of(const Report& r) {
           {"ipu", r.fullest().ipu},
           {"bytes", r.fullest().bytes},
           {"bytes_per_tile", v.bytes_per_tile},
+          {"expected_error", error_json("memory")},
           {"limits", list_of(v.limits,
                              [](const Limit& limit) {
                                return Json{{"kind", word(limit.kind)},       {"ipu", limit.ipu},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/expected_error.h"
 #include "report/report.h"
 
 namespace ipu::report {
@@ -57,7 +58,8 @@ std::string head(const Report& r) {
     text += fmt::format(", {} micro-batch(es) a run", with_commas(r.micro_batches()));
   if (r.strategy.recomputation != ir::RecomputationMode::kNone)
     text += fmt::format(", recomputation {}", ir::to_string(r.strategy.recomputation));
-  return text + "\n";
+  return text + fmt::format("\nexpected error of the time, as one of {}: {}\nof the bytes: {}\n", r.figure,
+                            describe_error(r.figure), describe_error("memory"));
 }
 
 std::string memory_of_text(const Report& r) {
@@ -100,9 +102,10 @@ std::string table(const char* title, const std::vector<TimeOf>& times, double bu
   const size_t shown = std::min(times.size(), kMostTimes);
   for (size_t i = 0; i < shown; ++i) {
     const TimeOf& of = times[i];
-    text += fmt::format("  {:5.1f} %  {:>15}  {} x {}: {}\n", 100 * of.cycles.total() / busy,
+    text += fmt::format("  {:5.1f} %  {:>15}  {} x {}: {} [{}]\n", 100 * of.cycles.total() / busy,
                         with_commas(of.cycles.total()), with_commas(of.executions),
-                        of.what.empty() ? unknown : of.what, causes(of.cycles, of.cycles.total()));
+                        of.what.empty() ? unknown : of.what, causes(of.cycles, of.cycles.total()),
+                        short_error(of.figure));
   }
   if (times.size() > shown) {
     double rest = 0;
@@ -132,8 +135,9 @@ std::string products_of_text(const Report& r) {
   if (r.products.empty()) return "";
   std::string text = "products, those of most cycles:\n";
   for (const ProductReport& p : r.products) {
-    text += fmt::format("  {} x {} {}{}: {} cycles each\n", with_commas(p.executions), p.kind,
-                        shape_of(p.shape), p.line.empty() ? "" : " at " + p.line, with_commas(p.cycles));
+    text += fmt::format("  {} x {} {}{}: {} cycles each [{}]\n", with_commas(p.executions), p.kind,
+                        shape_of(p.shape), p.line.empty() ? "" : " at " + p.line, with_commas(p.cycles),
+                        short_error(p.figure));
     text +=
         fmt::format("    chosen: {}\n    second: {}; ", split_of(p.choice.best), split_of(p.choice.second));
     const auto ours = p.choice.best.cycles.parts()[p.choice.lost_in];
@@ -158,7 +162,9 @@ std::string guesses_of_text(const ProgramTime& time) {
 std::string to_text(const Report& r) {
   double busy = 0;
   for (const IpuTime& ipu : r.time.ipus) busy += ipu.cycles.total() + ipu.beside.total();
-  return head(r) + ipus_of_text(r) + table("operations by kind", r.time.kinds, busy, "") +
+  return head(r) + ipus_of_text(r) +
+         table("operations by kind [half and nine of ten measurements of what takes most are within]",
+               r.time.kinds, busy, "") +
          table("lines", r.time.lines, busy, "(no line is known)") +
          table("modules", r.time.modules, busy, "(in no module)") + products_of_text(r) +
          guesses_of_text(r.time) + memory_of_text(r) +

@@ -177,6 +177,13 @@ def test_numbers_without_a_source_are_few():
     assert all(constant.meaning and constant.rows and constant.without for constant in found)
 
 
+def test_errors_that_reports_show_are_those_of_the_rows(rows, results):
+    shown = page.EXPECTED.read_text().splitlines()[1:]
+    networks = [line for line in shown if '"model-' in line]
+    assert list(page.expected_errors(rows, results)) == [line for line in shown if line not in networks]
+    assert len(networks) == 2 and len(shown) == len(page.FIGURES)
+
+
 @pytest.mark.slow
 def test_the_page_of_the_documentation_is_up_to_date(rows, results, network_rows, network_results):
     rows, results = rows + network_rows, results + network_results

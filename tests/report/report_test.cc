@@ -10,6 +10,7 @@
 
 #include "ir/text/text.h"
 #include "passes/pass.h"
+#include "report/expected_error.h"
 #include "support/error.h"
 #include "tests/lowering/random_program.h"
 
@@ -140,6 +141,64 @@ std::string network(uint64_t seed, int64_t batch) {
       "{}{}stream @y: f32[{},{}] {{direction=\"device_to_host\", ipu=0}}\nentry main = @main\n"
       "graph @main() -> () {{\n{}  host_store(%x{}) {{stream=@y | ipu=0}}\n  return\n}}\n",
       head, variables, batch, width, body, layers);
+}
+
+TEST(Report, is_never_faster_than_the_rates_of_the_machine) {
+  const target::Machine& pod16 = machine("pod16");
+  const double clock = pod16["clock_hz"], link = pod16["link_bytes_per_second"] * pod16["board_links"];
+  const auto check = [&](const ir::Module& module) {
+    for (const TimedOp& timed : report_of(module).time.ops) {
+      const Cycles& c = timed.once.cycles;
+      if (timed.op->is(ir::kind::kIpuCopy)) {
+        ASSERT_GE(c.links + 1, static_cast<double>(timed.op->result()->type().bytes()) / link * clock);
+      }
+      if (timed.op->is(ir::kind::kHostLoad)) {
+        ASSERT_GE(c.host + 1, static_cast<double>(timed.op->result()->type().bytes()) /
+                                  pod16["host_bytes_per_second"] * clock);
+      }
+      ASSERT_GE(c.compute * pod16["tiles"] * pod16["fp16_16_macs"], timed.once.macs);
+    }
+  };
+  for (const auto& module : random_programs(200)) check(*module);
+  for (uint64_t seed = 1; seed <= 20; ++seed) check(*ir::parse(network(seed, 64), "network"));
+}
+
+TEST(Report, says_how_far_its_figures_are_from_measurements) {
+  const auto text_of = [](const char* last) {
+    return fmt::format(R"(
+variable @w: f16[64,64] {{ipu=0}}
+stream @x: f16[64,64] {{ipu=0}}
+entry main = @main
+graph @main() -> () {{
+  %w = variable.read() {{variable=@w | ipu=0}} : f16[64,64]
+  %x = host_load() {{stream=@x | ipu=0}} : f16[64,64]
+  %y = matmul(%x, %w) {{| ipu=0}} : f16[64,64]
+  %z = tanh(%y) {{| ipu=0}} : f16[64,64]
+  {}
+  return
+}}
+)",
+                       last);
+  };
+  const auto module = ir::parse(text_of(""), "test");
+  const Report report = report_of(*module);
+  const json figures = json::parse(to_json(report));
+  EXPECT_EQ(figures["time"]["figure"], "inference");
+  EXPECT_EQ(figures["time"]["expected_error"]["kind"], "model-infer");
+  EXPECT_EQ(figures["verdict"]["expected_error"]["kind"], "memory-fit");
+  EXPECT_EQ(figures["products"][0]["expected_error"]["kind"], "gemm");
+  std::map<std::string, json> kinds;
+  for (const json& of : figures["time"]["kinds"]) kinds[of["what"]] = of["expected_error"];
+  EXPECT_EQ(kinds["matmul"]["kind"], "gemm");
+  EXPECT_FALSE(kinds["matmul"]["is_of_its_own"].get<bool>());
+  EXPECT_TRUE(kinds["host_load"]["is_of_its_own"].get<bool>());
+  EXPECT_TRUE(kinds["tanh"].is_null());
+  const std::string text = to_text(report);
+  EXPECT_NE(text.find("expected error of the time, as one of inference: half within "), std::string::npos);
+  EXPECT_NE(text.find("[not validated]"), std::string::npos);
+  EXPECT_NE(text.find(fmt::format("cycles each [{}]", short_error("product"))), std::string::npos);
+  const auto training = ir::parse(text_of("variable.assign(%z) {variable=@w | ipu=0}"), "test");
+  EXPECT_EQ(report_of(*training).figure, "training");
 }
 
 TEST(Report, of_twice_the_batch_takes_no_less) {

@@ -43,14 +43,17 @@ def test_an_executable_and_its_machine_form_give_one_report(tmp_path):
     assert of_file.stdout.endswith(session.report(1472 * 638976))
     assert "of 318,767,104:" in report("--system", "mk1-16", tmp_path / "program").stdout
     as_json = report("--json", "--replicas", 3, tmp_path / "program").stdout
-    assert json.loads(as_json)["program"]["replicas"] == 3 and json.loads(session.report_on("pod16")[1])["version"] == 1
+    assert json.loads(as_json)["program"]["replicas"] == 3 and json.loads(session.report_on("pod16")[1])["version"] == 2
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["missing.ir"], "cannot read file [IPU-E504]: missing.ir: "),
-        (["-", "--system", "pod8"], "unknown machine 'pod8' (did you mean 'pod4'?) [IPU-E503]: known are bow, bow-pod16"),
+        (
+            ["-", "--system", "pod8"],
+            "unknown machine 'pod8' (did you mean 'pod4'?) [IPU-E503]: known are bow, bow-pod16",
+        ),
         (["-"], "parse error [IPU-E203]: -:1:1: expected 'graph'"),
     ],
 )

@@ -41,7 +41,7 @@ def test_figures_of_a_report_are_those_of_its_json():
     report = compiled(8, 3).report()
     assert isinstance(report, poptorch.Report)
     figures = json.loads(report.json())
-    assert figures == report.to_dict() and figures["schema"] == "poptorch.report" and figures["version"] == 1
+    assert figures == report.to_dict() and figures["schema"] == "poptorch.report" and figures["version"] == 2
     assert report.cycles == figures["time"]["cycles"] > 0 and report.seconds == figures["time"]["seconds"] > 0
     assert report.milliseconds == 1e3 * report.seconds
     assert report.machine == "pod16" and report.fits and not report.is_maximum
