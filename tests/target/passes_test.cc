@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "target/passes/vertex_loops.h"
+#include "target/work/work.h"
 
 namespace ipu::target {
 namespace {
@@ -47,6 +48,24 @@ TEST(Passes, of_norms_and_softmax_are_sums_of_passes) {
   }
   EXPECT_EQ(gather_cycles(gc200(), 100, 64, 0, 1, Direction::kBackward),
             2 * gather_cycles(gc200(), 100, 64, 0, 1, Direction::kForward));
+}
+
+// docs/device-model.md, on the machine for teaching.
+TEST(Passes, of_the_worked_examples_cost_what_the_page_says) {
+  const Machine& toy = *find_machine("toy");
+  EXPECT_EQ(reduce_pass_cycles(toy, 192, 16, 4), 824);
+  EXPECT_EQ(norm_cycles(toy, 192, 16, 4, Direction::kForward), 2166);
+  EXPECT_EQ(norm_cycles(toy, 192, 16, 4, Direction::kBackward), 3712);
+  EXPECT_EQ(softmax_cycles(toy, 192, 16, 4, Direction::kForward), 2572);
+  EXPECT_EQ(softmax_cycles(toy, 192, 16, 4, Direction::kBackward), 1736);
+  EXPECT_EQ(rearrange_cycles(toy, 1600, 8), 1106);
+  EXPECT_EQ(gather_cycles(toy, 32, 16, 0, 1, Direction::kForward), 1000);
+  EXPECT_EQ(gather_cycles(toy, 32, 16, 1024, 1, Direction::kForward), 872);
+  const GatherWork update{.rows = 32, .row_bytes = 16, .is_update = true, .blocks = 3};
+  EXPECT_EQ(price(toy, {update}, {}).cycles(), 7000);
+  const StencilCycles step = stencil_cycles(toy, {.rows = 64, .columns = 64});
+  EXPECT_EQ(step.tiles, 16);
+  EXPECT_EQ(step.total(), 12051);
 }
 
 TEST(VertexLoops, take_an_instruction_a_cycle_and_more_for_each_iteration) {

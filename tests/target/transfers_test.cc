@@ -71,6 +71,15 @@ TEST(Transfers, from_the_host_are_as_fast_as_the_lanes_and_the_tiles) {
   EXPECT_GT(host_seconds(gc2(), 501), host_seconds(gc2(), 500));
 }
 
+// docs/device-model.md
+TEST(Transfers, of_the_worked_examples_take_what_the_page_says) {
+  EXPECT_EQ(message_cycles(gc200(), Pattern::kBroadcast, 64, 1000), 345);
+  EXPECT_EQ(message_cycles(gc200(), Pattern::kScatter, 10, 100), 468);
+  EXPECT_EQ(reduce_cycles(gc200(), 100, gc200().whole("tiles")), 3500);
+  EXPECT_NEAR(all_reduce_seconds(gc200(), 27.2e6, 16, 1), 1.8918e-3, 1e-9);
+  EXPECT_NEAR(all_reduce_seconds(gc200(), 27.2e6, 128, 1), 2.14251e-3, 1e-9);
+}
+
 TEST(Transfers, of_an_unknown_pattern_are_refused) {
   EXPECT_EQ(
       message_of([] { find_pattern("butterfly"); }),
