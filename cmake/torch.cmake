@@ -23,7 +23,7 @@ file(CREATE_LINK ${TORCH_INSTALL_PREFIX}/include/pybind11 ${IPU_PYBIND_INCLUDE}/
 file(GLOB_RECURSE IPU_TORCH_SOURCES CONFIGURE_DEPENDS
      ${CMAKE_SOURCE_DIR}/csrc/frontends/torch/*.cc
      ${CMAKE_SOURCE_DIR}/csrc/bindings/*.cc)
-list(FILTER IPU_TORCH_SOURCES EXCLUDE REGEX "/bindings/core/")
+list(FILTER IPU_TORCH_SOURCES EXCLUDE REGEX "/bindings/(core|tensorflow)/")
 if(IPU_TORCH_SOURCES)
   Python3_add_library(poptorch_core MODULE WITH_SOABI ${IPU_TORCH_SOURCES})
   ipu_translate_together(poptorch_core 1600 ${IPU_TORCH_SOURCES})
