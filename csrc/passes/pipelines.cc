@@ -48,8 +48,8 @@ const Steps kShared = {"@Fwd0",
                        "@PreAlias"};
 
 // From there to what the machine runs (docs/rationale/machine-form.md).
-const Steps kMachine = {"recompute",         "split-accumulators", "hoist-updates",    "join-updates",
-                        "pipeline-to-rings", "insert-ipu-copies",  "insert-io-copies", "dce",
+const Steps kMachine = {"recompute",         "split-accumulators", "hoist-accumulations", "join-updates",
+                        "pipeline-to-rings", "insert-ipu-copies",  "insert-io-copies",    "dce",
                         "@Machine"};
 
 // And to what this host runs: what its kernels can do, in their layouts.

@@ -23,6 +23,8 @@ namespace {
 
 class HoistUpdates : public Pass {
  public:
+  explicit HoistUpdates(bool in_backward_pass_alone = false)
+      : in_backward_pass_alone_(in_backward_pass_alone) {}
   bool run(ir::Module& module, const PassContext& context) override {
     int64_t hoisted = 0;
     const CallSites sites = find_call_sites(module);
@@ -41,7 +43,7 @@ class HoistUpdates : public Pass {
   using Old = std::unordered_map<const ir::Op*, std::vector<const ir::Op*>>;
 
   // `site`: one of those that run the graph; nullptr: none.
-  static int64_t hoist(ir::Graph& graph, const ir::Op* site) {
+  int64_t hoist(ir::Graph& graph, const ir::Op* site) const {
     OpSet tail(0);
     bool is_empty = true;
     for (auto at = graph.ops().rbegin(); at != graph.ops().rend(); ++at)
@@ -189,7 +191,8 @@ class HoistUpdates : public Pass {
     return latest;
   }
 
-  static bool is_tail(const ir::Op& op, const OpSet& tail) {
+  bool is_tail(const ir::Op& op, const OpSet& tail) const {
+    if (in_backward_pass_alone_ && op.settings.context != ir::Context::kBackward) return false;
     if (!ops::has_trait(op, ops::kElementwise) || ops::has_side_effects(op) || !op.after.empty())
       return false;
     bool is_read = false;
@@ -255,8 +258,18 @@ class HoistUpdates : public Pass {
     });
     return at->second;
   }
+
+  const bool in_backward_pass_alone_;
 };
 
+// For the machine form: updates stay behind the sums over replicas, which so are one.
+class HoistAccumulations : public HoistUpdates {
+ public:
+  HoistAccumulations() : HoistUpdates(true) {}
+};
+
+IPU_REGISTER_PASS(HoistAccumulations, "hoist-accumulations",
+                  "Accumulates each gradient right after it is made.", {"ops hoisted"});
 IPU_REGISTER_PASS(HoistUpdates, "hoist-updates", "Applies each update right after its gradient is made.",
                   {"ops hoisted"});
 
