@@ -75,11 +75,12 @@ TEST(ProgramFuzz, every_sample_is_accepted_as_it_is) {
     for (int threads : {1, 2}) {
       const Verdict verdict = feed(file, threads, 10'000);
       // Among the random values are indices out of range and integers of more than 32 bits, which the run
-      // says, and numbers at which `abort` ends it.
+      // says, and numbers at which `abort` or `assertion` ends it.
       EXPECT_TRUE(verdict.outcome == Outcome::kRan ||
                   verdict.message.find("index out of range") != std::string::npos ||
                   verdict.message.find("integer does not fit") != std::string::npos ||
-                  verdict.message.find("an abort of the model was reached") != std::string::npos)
+                  verdict.message.find("an abort of the model was reached") != std::string::npos ||
+                  verdict.message.find("assertion failed") != std::string::npos)
           << static_cast<int>(verdict.outcome) << " " << verdict.message;
     }
   }

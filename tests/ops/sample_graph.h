@@ -48,7 +48,8 @@ inline ReferenceTensor random_tensor(const ir::Type& type, double low, double hi
     if (is_floating_point(type.dtype)) {
       value = real(random);
     } else if (type.dtype == DType::kBool) {
-      value = static_cast<double>(random() & 1);
+      const bool drawn = (random() & 1) != 0;  // unless the sample says which one
+      value = (low == high ? low != 0.0 : drawn) ? 1.0 : 0.0;
     } else {
       const auto first = static_cast<int64_t>(std::ceil(low)), last = static_cast<int64_t>(std::floor(high));
       value = static_cast<double>(std::uniform_int_distribution<int64_t>(first, last)(random));

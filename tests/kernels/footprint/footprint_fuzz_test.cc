@@ -138,8 +138,10 @@ class Fuzzer {
     try {
       for (int lane = 0; lane < kernel.lanes(); ++lane)
         kernel.run({operands.data(), results.data(), scratch, &fault, &stop}, lane);
-    } catch (const Error& error) {  // what `abort` is for
-      EXPECT_NE(error.text().find("an abort of the model was reached"), std::string::npos) << error.what();
+    } catch (const Error& error) {  // what `abort` and `assertion` are for
+      EXPECT_TRUE(error.text().find("an abort of the model was reached") != std::string::npos ||
+                  error.reason() == "assertion")
+          << error.what();
     }
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20)) << "does not stop: " << current();
     for (int64_t k = bytes; k < rounded; ++k)
