@@ -16,11 +16,13 @@ struct Row {
 // Reasons whose category is not that of their code. scripts/check_errors.py finds those that nothing gives.
 constexpr Row kReasons[] = {
     {"already_attached", kFailedPrecondition},
+    {"compiles_only", kInvalidArgument},
     {"in_forked_process", kFailedPrecondition},
     {"index_out_of_range", kInvalidArgument},
     {"integer_does_not_fit", kInvalidArgument},
     {"ipus_in_use", kFailedPrecondition},
     {"no_entry_point", kNotFound},
+    {"no_feed", kFailedPrecondition},
     {"no_stream", kNotFound},
     {"no_variable", kNotFound},
     {"not_attached", kFailedPrecondition},
@@ -29,6 +31,7 @@ constexpr Row kReasons[] = {
     {"queue_closed", kFailedPrecondition},
     {"reset_not_enough", kFailedPrecondition},
     {"stream_ended", kOutOfRange},
+    {"too_few_ipus", kInternal},
     {"wrong_elements", kInvalidArgument},
 };
 

@@ -110,7 +110,7 @@ def test_an_integer_that_does_not_fit():
     with v1.Session() as session:
         assert session.run(result, {x: [1, 2]})[0].tolist() == [2, 3]
         assert session.run(result, {x: [1, 2]})[0].dtype == np.int64
-        with pytest.raises(errors.InternalError, match="integer does not fit"):
+        with pytest.raises(errors.InvalidArgumentError, match="integer does not fit"):
             session.run(result, {x: [1, 1 << 40]})
         assert session.run(result, {x: [5, 6]})[0].tolist() == [6, 7]
 

@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "support/error_category.h"
+
 namespace ipu::tensorflow {
 namespace {
 
@@ -10,25 +12,7 @@ constexpr const char* kCodeReason = "tensorflow_code";
 TF_Code code_of(const Error& error) {
   if (error.reason() == kCodeReason)
     return static_cast<TF_Code>(std::get<int64_t>(error.parameters().front().second));
-  if (error.reason() == "no_feed") return TF_FAILED_PRECONDITION;
-  switch (error.code()) {
-    case ErrorCode::kUnsupportedOps:
-      return TF_UNIMPLEMENTED;
-    case ErrorCode::kTypeMismatch:
-    case ErrorCode::kAnnotation:
-    case ErrorCode::kOption:
-    case ErrorCode::kEnvironment:
-      return TF_INVALID_ARGUMENT;
-    case ErrorCode::kHostMemory:
-    case ErrorCode::kTileMemory:
-      return TF_RESOURCE_EXHAUSTED;
-    case ErrorCode::kInterrupted:
-      return TF_CANCELLED;
-    case ErrorCode::kBusy:
-      return TF_FAILED_PRECONDITION;
-    default:
-      return TF_INTERNAL;
-  }
+  return static_cast<TF_Code>(category_of(error));  // the same numbers
 }
 
 std::string text_of(const Error& error) {

@@ -158,7 +158,8 @@ void HostUnit::compile(const std::shared_ptr<UnitDevice>& device, const std::fun
         ErrorCode::kNoDevice,
         fmt::format("too few IPUs: unit '{}' uses {} and device {} has {}. Configure more IPUs for the "
                     "device, or use fewer shards.",
-                    name(), executable.ipus_reserved, device->ordinal(), device->settings().ipus));
+                    name(), executable.ipus_reserved, device->ordinal(), device->settings().ipus))
+        .because("too_few_ipus");
   const optimizers::Spec none;
   session_ = std::make_shared<HostSession>(std::move(executable), &none);
   known_.assign(signature().variables.size(), {});
