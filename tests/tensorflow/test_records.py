@@ -55,6 +55,13 @@ def dense(x, units, name):
     return tf.matmul(x, weight) + bias
 
 
+def test_a_folded_scalar_is_an_array():
+    found = check(lambda x: [x / (1.0 - tf.constant(0.75))], some(2))
+    assert types(found) == ["Const", "RealDiv"]
+    value = found.data["graph"]["nodes"][0]["attributes"]["value"]
+    assert isinstance(value, np.ndarray) and value.dtype == np.float32 and value == 0.25
+
+
 def test_a_training_step_of_conditions_loops_and_adam():
     def net(x, y):
         h = tf.nn.relu(dense(x, 4, "layer"))

@@ -19,7 +19,7 @@ FRONTEND = "_ipu_frontend_attributes"
 _OURS = "Ipu"
 _GRADIENT = re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 # Follow from the operands, or matter to TensorFlow's runtime alone.
-_UNUSED = {"output_shapes", "config", "config_proto", "executor_type"}
+_UNUSED = {"output_shapes", "config", "config_proto", "executor_type", "Tseed"}
 
 
 def kind_of(op: Operation) -> tuple[str, str]:

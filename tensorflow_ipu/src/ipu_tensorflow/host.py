@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.data.ops import dataset_ops
@@ -266,7 +267,7 @@ def evaluate(op: Operation, inputs: Sequence[Any]) -> list[Any]:
     with context.eager_mode(), tf.device("/device:CPU:0"):
         given = [tf.convert_to_tensor(value) for value in inputs]
         results = execute.execute(op.type, len(op.outputs), given, tuple(attributes), context.context())
-        return [result.numpy() for result in results]
+        return [np.asarray(result.numpy()) for result in results]
 
 
 def _eager_attribute(value: Any) -> Any:
