@@ -6,12 +6,12 @@ __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
         "optimizers": [
-            "IpuOptimizer", "MapGradientOptimizer",
+            "IpuOptimizer", "MapGradientOptimizer", "ShardedOptimizer",
         ],
         "later": [
             "CrossReplicaOptimizer", "CrossReplicaGradientAccumulationOptimizer",
             "CrossReplicaGradientAccumulationOptimizerV2", "GradientAccumulationOptimizer",
-            "GradientAccumulationOptimizerV2", "ShardedOptimizer",
+            "GradientAccumulationOptimizerV2",
         ],
     },
     submodules=[
