@@ -5,7 +5,7 @@ from ipu_tensorflow.forwarding import forwarder
 __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
-        "ops": [
+        "rnn_ops": [
             "PopnnGRU", "PopnnLSTM",
         ],
         "later": [

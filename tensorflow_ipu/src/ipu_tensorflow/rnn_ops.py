@@ -1,0 +1,185 @@
+"""`ipu.rnn_ops`: recurrent layers with the weights of all gates in one kernel, for inputs by time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tensorflow import recurrence
+
+v1 = tf.compat.v1
+Layer: Any = v1.layers.Layer
+_NO_GRADIENT = "it was called with training=False: call it with training=True"
+
+
+class _Recurrent(Layer):
+    """A layer whose kernel has the rows of the inputs, then those of the state."""
+
+    _gates: int
+    built: bool
+
+    def __init__(
+        self,
+        num_units: int,
+        dtype: Any = tf.float32,
+        partials_dtype: Any = tf.float32,
+        seed: int | None = None,
+        weights_initializer: Any = None,
+        bias_initializer: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(dtype=recurrence.float_type(dtype, "dtype"), name=name)
+        self._num_units = int(num_units)
+        self._product = recurrence.Product(recurrence.float_type(partials_dtype, "partials_dtype"))
+        self._weights_initializer = weights_initializer or v1.glorot_uniform_initializer(seed)
+        self._bias_initializer = bias_initializer
+        names = recurrence.activation_name(activation), recurrence.activation_name(recurrent_activation, True)
+        self._functions = recurrence.functions(*names)
+
+    @property
+    def num_units(self) -> int:
+        return self._num_units
+
+    def state_shape(self, batch_size: int) -> Any:
+        """Shape of a state: that of each part, for a state of several."""
+        return [batch_size, self._num_units]
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the variables; `input_shape` is by time, then by sample."""
+        size = recurrence.check_inputs(input_shape, type(self).__name__)
+        if self.built:
+            return
+        width = self._gates * self._num_units
+        self.kernel = self.add_weight("kernel", [size + self._num_units, width], initializer=self._weights_initializer)
+        self._build_biases()
+        self.built = True
+
+    def _build_biases(self) -> None:
+        self.biases = self._bias("biases", self._bias_shape(), v1.zeros_initializer())
+
+    def _bias_shape(self) -> list[int]:
+        return [self._gates, self._num_units]
+
+    def _bias(self, name: str, shape: list[int], initial: Any) -> Any:
+        return self.add_weight(name, shape, initializer=self._bias_initializer or initial)
+
+    def _zeros(self, inputs: Any) -> Any:
+        return tf.zeros(
+            [tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1], self._num_units], inputs.dtype
+        )
+
+    def _over_time(
+        self, inputs: Any, states: list[Any], training: bool, lengths: Any = None, attention: Any = None
+    ) -> tuple[Any, list[Any]]:
+        inputs, kernel = tf.convert_to_tensor(inputs, self.dtype), tf.convert_to_tensor(self.kernel)
+        size = kernel.shape[0] - self._num_units
+        bias, step = self._step(kernel[size:])
+        projected = self._product.of_all_steps(inputs, kernel[:size]) + bias
+        given = [projected] if attention is None else [projected, attention]
+        outputs, last = recurrence.over_time(step, given, states, lengths)
+        if training:
+            return outputs, last
+        text = f"{type(self).__name__} '{self.name}' has no gradient, since {_NO_GRADIENT}"
+        outputs, *last = [tf.raw_ops.PreventGradient(input=x, message=text) for x in (outputs, *last)]
+        return outputs, last
+
+    def _step(self, kernel: Any) -> tuple[Any, Any]:
+        """The bias of the inputs, and the step."""
+        raise NotImplementedError
+
+
+class PopnnLSTM(_Recurrent):
+    """An LSTM: gates are input, forget, candidate, output."""
+
+    _gates = 4
+
+    def state_shape(self, batch_size: int) -> Any:
+        shape = [batch_size, self._num_units]
+        return v1.nn.rnn_cell.LSTMStateTuple(shape, list(shape))
+
+    def call(self, inputs: Any, initial_state: Any = None, training: bool = True) -> tuple[Any, Any]:
+        """Outputs at all times, and the LSTMStateTuple(c, h) at the end.
+
+        Args:
+            inputs: [time, sample, feature].
+            initial_state: an LSTMStateTuple(c, h) of [sample, unit] each; None is zeros.
+            training: False gives the same values, without gradients.
+        """
+        return self._call(inputs, initial_state, training)
+
+    def _call(self, inputs: Any, initial_state: Any, training: bool, lengths: Any = None) -> tuple[Any, Any]:
+        state = v1.nn.rnn_cell.LSTMStateTuple
+        if initial_state is None:
+            initial_state = state(self._zeros(inputs), self._zeros(inputs))
+        elif not isinstance(initial_state, state):
+            raise ValueError(
+                f"initial_state of {type(self).__name__} is an LSTMStateTuple(c, h), not {type(initial_state).__name__}"
+            )
+        before = [tf.convert_to_tensor(part, self.dtype) for part in (initial_state.h, initial_state.c)]
+        outputs, (h, c) = self._over_time(inputs, before, training, lengths)
+        return outputs, state(c, h)
+
+    def _step(self, kernel: Any) -> tuple[Any, Any]:
+        return tf.reshape(self.biases, [-1]), recurrence.lstm_step(self._product, kernel, *self._functions)
+
+
+class PopnnGRU(_Recurrent):
+    """A GRU: gates are update, reset, candidate. With `reset_after` the reset comes after the product of the candidate."""
+
+    _gates = 3
+
+    def __init__(
+        self,
+        num_units: int,
+        dtype: Any = tf.float32,
+        partials_dtype: Any = tf.float32,
+        seed: int | None = None,
+        weights_initializer: Any = None,
+        bias_initializer: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        name: str | None = None,
+        reset_after: bool = False,
+    ) -> None:
+        super().__init__(
+            num_units,
+            dtype,
+            partials_dtype,
+            seed,
+            weights_initializer,
+            bias_initializer,
+            activation,
+            recurrent_activation,
+            name,
+        )
+        self._reset_after = bool(reset_after)
+
+    def call(self, inputs: Any, initial_state: Any = None, training: bool = True) -> tuple[Any, Any]:
+        """Outputs at all times, and the state at the end.
+
+        Args:
+            inputs: [time, sample, feature].
+            initial_state: [sample, unit]; None is zeros.
+            training: False gives the same values, without gradients.
+        """
+        return self._call(inputs, initial_state, training)
+
+    def _call(
+        self, inputs: Any, initial_state: Any, training: bool, lengths: Any = None, attention: Any = None
+    ) -> tuple[Any, Any]:
+        before = self._zeros(inputs) if initial_state is None else tf.convert_to_tensor(initial_state, self.dtype)
+        outputs, (state,) = self._over_time(inputs, [before], training, lengths, attention)
+        return outputs, state
+
+    def _bias_shape(self) -> list[int]:
+        return [3, 2, self._num_units] if self._reset_after else [3, self._num_units]
+
+    def _step(self, kernel: Any) -> tuple[Any, Any]:
+        biases = tf.convert_to_tensor(self.biases)
+        first, second = biases, None
+        if self._reset_after:
+            first, second = biases[:, 0], tf.reshape(biases[:, 1], [-1])
+        return tf.reshape(first, [-1]), recurrence.gru_step(self._product, kernel, *self._functions, second)
