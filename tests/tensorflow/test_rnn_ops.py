@@ -61,6 +61,67 @@ def test_a_gru(reset_after):
     same(layer, reference, fed, {"own/kernel": [SIZE + UNITS, 3 * UNITS], "own/biases": shape})
 
 
+LENGTHS = np.array([2, TIMES], np.int32)
+
+
+@pytest.mark.shows("ipu.ops.rnn_ops.PopnnDynamicLSTM")
+def test_a_dynamic_lstm():
+    def layer(x, lengths):
+        outputs, state = ipu.rnn_ops.PopnnDynamicLSTM(UNITS)(x, lengths)
+        return outputs, state.c, state.h
+
+    def reference(x, lengths):
+        weights = recurrent.weights("popnn_dynamic_lstm", x, UNITS, biases=[4, UNITS])
+        zeros = tf.zeros([BATCH, UNITS])
+        outputs, state = recurrent.lstm(x, (zeros, zeros), *weights, lengths=lengths)
+        return outputs, *state
+
+    name = "popnn_dynamic_lstm"
+    variables = {f"{name}/kernel": [SIZE + UNITS, 4 * UNITS], f"{name}/biases": [4, UNITS]}
+    same(layer, reference, (some(TIMES, BATCH, SIZE), LENGTHS), variables)
+
+
+@pytest.mark.shows("ipu.ops.rnn_ops.PopnnDynamicGRU", "ipu.ops.rnn_ops.PopnnAUGRU")
+@pytest.mark.parametrize("attends", [False, True], ids=["dynamic", "attention"])
+def test_dynamic_grus(attends):
+    """The plain one by sample with a reset before, the one with attention by time with a reset after the product."""
+
+    def layer(x, scores, lengths):
+        if attends:
+            return *ipu.rnn_ops.PopnnAUGRU(UNITS, name="own", reset_after=True)(
+                x, lengths, scores, initial_state=x[0] @ W
+            ), scores
+        x = tf.transpose(x, [1, 0, 2])
+        return *ipu.rnn_ops.PopnnDynamicGRU(UNITS, name="own")(x, lengths, time_major=False), scores
+
+    def reference(x, scores, lengths):
+        kernel, bias = recurrent.weights("own", x, UNITS, bias_r_u=[2, UNITS], bias_c=[1, UNITS])
+        if attends:
+            bias = tf.tile(bias[:, None], [1, 2, 1])
+            return *recurrent.gru(x, x[0] @ W, kernel, bias, lengths=lengths, attention=scores), scores
+        return *recurrent.gru(x, tf.zeros([BATCH, UNITS]), kernel, bias, lengths=lengths), scores
+
+    W = some(SIZE, UNITS, seed=9)
+    variables = {"own/kernel": [SIZE + UNITS, 3 * UNITS], "own/bias_r_u": [2, UNITS], "own/bias_c": [1, UNITS]}
+    scores = np.random.default_rng(1).random((TIMES, BATCH)).astype(np.float32)
+    same(layer, reference, (some(TIMES, BATCH, SIZE), scores, LENGTHS), variables)
+
+
+def test_initial_biases_of_a_gru_with_attention():
+    """And the attention by sample, which gives what the attention by time gives."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        layer = ipu.rnn_ops.PopnnAUGRU(UNITS)
+        layer.build([TIMES, BATCH, SIZE])
+        session.run(v1.global_variables_initializer())
+        gates, candidate = session.run([layer.bias_r_u, layer.bias_c])
+        x, scores = some(TIMES, BATCH, SIZE), some(TIMES, BATCH, seed=1)
+        by_time, by_sample = session.run(
+            [layer(x, LENGTHS, scores)[0], layer(x.transpose(1, 0, 2), LENGTHS, scores.T, time_major=False)[0]]
+        )
+    assert by_time.shape == (TIMES, BATCH, UNITS) and np.allclose(by_time, by_sample)
+    assert (gates == 1).all() and (candidate == 0).all()
+
+
 ACTIVATIONS = {
     "hard": ("relu", "hard_sigmoid", tf.nn.relu, lambda x: tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0)),
     "functions": (tf.sigmoid, tf.nn.softmax, tf.sigmoid, tf.nn.softmax),

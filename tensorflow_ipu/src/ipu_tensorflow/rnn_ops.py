@@ -177,9 +177,69 @@ class PopnnGRU(_Recurrent):
     def _bias_shape(self) -> list[int]:
         return [3, 2, self._num_units] if self._reset_after else [3, self._num_units]
 
+    def _all_biases(self) -> Any:
+        return tf.convert_to_tensor(self.biases)
+
     def _step(self, kernel: Any) -> tuple[Any, Any]:
-        biases = tf.convert_to_tensor(self.biases)
+        biases = self._all_biases()
         first, second = biases, None
         if self._reset_after:
             first, second = biases[:, 0], tf.reshape(biases[:, 1], [-1])
         return tf.reshape(first, [-1]), recurrence.gru_step(self._product, kernel, *self._functions, second)
+
+
+class PopnnDynamicLSTM(PopnnLSTM):
+    """An LSTM over as many times as each sample has. Later its state stays and its outputs are 0."""
+
+    def call(  # type: ignore[override]  # the lengths come before the state
+        self, inputs: Any, seq_len: Any, initial_state: Any = None, training: bool = True
+    ) -> tuple[Any, Any]:
+        """As PopnnLSTM; `seq_len` has the number of times of each sample."""
+        return self._call(inputs, initial_state, training, seq_len)
+
+
+class PopnnDynamicGRU(PopnnGRU):
+    """A GRU over as many times as each sample has. Later its state stays and its outputs are 0."""
+
+    def _build_biases(self) -> None:
+        self.bias_r_u = self._bias("bias_r_u", [2, self._num_units], v1.ones_initializer())
+        self.bias_c = self._bias("bias_c", [1, self._num_units], v1.zeros_initializer())
+
+    def _all_biases(self) -> Any:
+        biases = tf.concat([self.bias_r_u, self.bias_c], 0)
+        return tf.stack([biases, biases], 1) if self._reset_after else biases
+
+    def call(  # type: ignore[override]  # the lengths come before the state
+        self, inputs: Any, seq_len: Any, initial_state: Any = None, training: bool = True, time_major: bool = True
+    ) -> tuple[Any, Any]:
+        """As PopnnGRU, by time.
+
+        Args:
+            inputs: [time, sample, feature], or [sample, time, feature] where `time_major` is False. Outputs are by time in both cases.
+            seq_len: the number of times of each sample.
+            initial_state: [sample, unit]; None is zeros.
+            training: False gives the same values, without gradients.
+            time_major: which dimension of the inputs is the time.
+        """
+        return self._call(_by_time(inputs, time_major), initial_state, training, seq_len)
+
+
+class PopnnAUGRU(PopnnDynamicGRU):
+    """A dynamic GRU whose updates are lessened by the attention that each sample has at each time."""
+
+    def call(  # type: ignore[override]  # the score comes before the state
+        self,
+        inputs: Any,
+        seq_len: Any,
+        attention_score: Any,
+        initial_state: Any = None,
+        training: bool = True,
+        time_major: bool = True,
+    ) -> tuple[Any, Any]:
+        """As PopnnDynamicGRU; `attention_score` is [time, sample], or [sample, time] where `time_major` is False."""
+        scores = _by_time(tf.convert_to_tensor(attention_score, self.dtype), time_major)
+        return self._call(_by_time(inputs, time_major), initial_state, training, seq_len, scores)
+
+
+def _by_time(x: Any, time_major: bool) -> Any:
+    return x if time_major else tf.transpose(x, [1, 0, *range(2, len(x.shape))])

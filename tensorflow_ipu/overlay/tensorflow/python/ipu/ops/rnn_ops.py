@@ -6,10 +6,7 @@ __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
         "rnn_ops": [
-            "PopnnGRU", "PopnnLSTM",
-        ],
-        "later": [
-            "PopnnAUGRU", "PopnnDynamicGRU", "PopnnDynamicLSTM",
+            "PopnnAUGRU", "PopnnDynamicGRU", "PopnnDynamicLSTM", "PopnnGRU", "PopnnLSTM",
         ],
     },
 )
