@@ -1,6 +1,7 @@
 """Chapter 11: layers of Keras, outside of a unit and in one."""
 
 import both
+import numpy as np
 import pytest
 import recurrent
 import tensorflow as tf
@@ -59,3 +60,35 @@ def test_layer_normalization(axis):
 def test_what_layer_normalization_refuses(axis, shape, text):
     with pytest.raises(ValueError, match=text):
         ipu.keras.layers.LayerNormalization(axis=axis).build(shape)
+
+
+@pytest.mark.shows("ipu.keras.layers.Embedding")
+def test_an_embedding():
+    def layer(words):
+        first = ipu.keras.layers.Embedding(7, 3, name="table")
+        return ipu.keras.layers.Embedding.from_config(first.get_config())(words)
+
+    def reference(words):
+        return tf.gather(v1.get_variable("table/embeddings", [7, 3]), words)
+
+    def trained(net):
+        def body(words):
+            rows = net(words)
+            return rows, v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.sin(rows)))
+
+        return body
+
+    fed = [(np.array([[1, 6, 1, 0], [2, 2, 1, 5]], np.int32),)] * 2
+    _, before, _ = both.plain(layer, fed)
+    assert list(before) == ["table/embeddings"] and np.abs(before["table/embeddings"]).max() <= 0.05
+    start = recurrent.random_state(before)
+    expected, _, after = both.plain(trained(reference), fed, start)
+    for run in (both.plain, both.ours):
+        got, _, state = run(trained(layer), fed, start)
+        both.close(got, expected, 1e-5)
+        both.close(state["table/embeddings"], after["table/embeddings"], 1e-5)
+
+
+def test_an_embedding_takes_rank_2():
+    with pytest.raises(ValueError, match=r"numbers of shape \[sample, position\], not of shape \(2,\)"):
+        ipu.keras.layers.Embedding(7, 3).build([2])

@@ -79,3 +79,38 @@ class LayerNormalization(Layer):
             "beta_initializer": tf.keras.initializers.serialize(self.beta_initializer),
             "gamma_initializer": tf.keras.initializers.serialize(self.gamma_initializer),
         }
+
+
+class Embedding(Layer):
+    """Rows of a table for numbers of shape [sample, position]."""
+
+    built: bool
+
+    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the table, `embeddings`."""
+        shape = tf.TensorShape(input_shape)
+        if shape.rank != 2:
+            raise ValueError(f"Embedding takes numbers of shape [sample, position], not of shape {shape}")
+        if self.built:
+            return
+        self.embeddings = self.add_weight(
+            "embeddings", [self.input_dim, self.output_dim], initializer=self.embeddings_initializer
+        )
+        self.built = True
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """The same in training and outside of it."""
+        return tf.nn.embedding_lookup(self.embeddings, inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+            "embeddings_initializer": tf.keras.initializers.serialize(self.embeddings_initializer),
+        }
