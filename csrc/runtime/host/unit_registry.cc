@@ -336,7 +336,7 @@ void start_run(const std::shared_ptr<HostUnit>& unit, HostUnit::Run run,
     } catch (...) {
       raised = std::current_exception();
     }
-    done(raised);
+    done(std::move(raised));
   });
 }
 

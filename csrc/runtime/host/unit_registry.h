@@ -123,7 +123,8 @@ class HostUnit {
   Counts counts_;
 };
 
-// Runs on a thread of the unit's device, in the order of the calls; `done` is called there, with nullptr when all went well.
+// Runs on a thread of the unit's device, in the order of the calls; `done` is called there, with nullptr when all went well;
+// what was raised is its own then.
 void start_run(const std::shared_ptr<HostUnit>& unit, HostUnit::Run run,
                std::function<void(std::exception_ptr)> done);
 
