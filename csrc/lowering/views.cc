@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ir/channels_last.h"
 #include "ops/definition/effects.h"
 #include "support/error.h"
 
@@ -26,16 +27,9 @@ bool changes_layout_alone(const ir::Op& op) {
   if (!op.is("transpose")) return false;
   const Layout &from = op.operand(0)->type().layout, &to = op.result()->type().layout;
   if (from.is_channels_last() == to.is_channels_last()) return false;
-  const Layout& last = from.is_channels_last() ? from : to;
   const std::vector<int64_t>& perm = op.attributes.integers("perm");
-  for (size_t place = 0; place < perm.size(); ++place) {
-    // `last` has its dimensions in the order in which the plain image has them.
-    const auto stored = static_cast<size_t>(last.dimension(static_cast<int>(place)));
-    const bool fits = from.is_channels_last() ? perm[place] == static_cast<int64_t>(stored)
-                                              : perm[stored] == static_cast<int64_t>(place);
-    if (!fits) return false;
-  }
-  return true;
+  return perm == (from.is_channels_last() ? ir::channels_last_permutation(perm.size())
+                                          : ir::channels_first_permutation(perm.size()));
 }
 
 std::optional<View> view_of(const ir::Op& op, const View& operand) {

@@ -4,8 +4,7 @@
 
 #include <optional>
 
-#include "ops/definition/node_support.h"
-#include "ops/definition/rule_support.h"
+#include "ops/definition/tensorflow_nodes.h"
 
 namespace ipu::ops {
 namespace {
@@ -41,13 +40,7 @@ bool is_known(NodeImportCall& call) {
 
 // The type of the device.
 std::optional<DType> named_type(const std::string& name) {
-  if (name == "float32" || name == "float64") return DType::kF32;
-  if (name == "float16") return DType::kF16;
-  if (name == "int32" || name == "int64") return DType::kI32;
-  if (name == "bool") return DType::kBool;
-  if (name == "int8") return DType::kI8;
-  if (name == "uint8") return DType::kU8;
-  return std::nullopt;
+  return name == "float64" ? DType::kF32 : dtype_of_tensorflow(name);
 }
 
 // What operand `i` says of the shape of entries, unless a part of it is open. A scalar says nothing.

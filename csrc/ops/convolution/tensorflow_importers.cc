@@ -89,7 +89,7 @@ void import_input_gradient(NodeImportCall& call, bool is_depthwise) {
   const bool is_last = is_channels_last(call);
   Shape shape = operand_sizes(call, 0, "input_sizes");
   const Filter filter = read_filter(call, call.operand(1)->type().shape, shape, is_depthwise);
-  if (is_last) shape = channels_first(std::move(shape));
+  if (is_last) shape = ir::channels_first(std::move(shape));
   const Attributes attributes = with(read_attributes(call, filter, shape, is_last), "input_shape", shape);
   ir::Value *dy = first(call, call.operand(2), is_last), *weight = filter.weight(call, call.operand(1));
   ir::Value* dx = filter.rank() == 3 ? transposed_volume_convolution(call, dy, weight, attributes)

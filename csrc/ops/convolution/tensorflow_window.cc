@@ -10,7 +10,7 @@ std::vector<int64_t> spatial_entries(NodeImportCall& call, std::string_view name
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("attribute mismatch: {} of {} is {}; it has {} entries.", name, call.described(),
                             to_string(list), rank + 2));
-  if (is_last) list = channels_first(std::move(list));
+  if (is_last) list = ir::channels_first(std::move(list));
   if (list[0] != 1 || list[1] != 1) call.unsupported(fmt::format("{} over the batch or the channels", name));
   return {list.begin() + 2, list.end()};
 }

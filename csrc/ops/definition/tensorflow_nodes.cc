@@ -2,19 +2,21 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <numeric>
-
 namespace ipu::ops {
 
-DType tensorflow_dtype(NodeImportCall& call, std::string_view name) {
+std::optional<DType> dtype_of_tensorflow(std::string_view word) {
   static constexpr std::pair<std::string_view, DType> kTypes[] = {
       {"float32", DType::kF32}, {"float16", DType::kF16}, {"half", DType::kF16},  {"int32", DType::kI32},
       {"int64", DType::kI32},   {"bool", DType::kBool},   {"uint8", DType::kU8},  {"int8", DType::kI8},
       {"uint32", DType::kU32},  {"int16", DType::kI16},   {"uint16", DType::kU16}};
-  const std::string word = call.text(name);
   for (const auto& [type, dtype] : kTypes)
     if (word == type) return dtype;
+  return std::nullopt;
+}
+
+DType tensorflow_dtype(NodeImportCall& call, std::string_view name) {
+  const std::string word = call.text(name);
+  if (const std::optional<DType> dtype = dtype_of_tensorflow(word)) return *dtype;
   call.unsupported(fmt::format("element type '{}'", word));
 }
 
@@ -54,21 +56,11 @@ bool is_channels_last(NodeImportCall& call) {
 }
 
 ir::Value* channels_first(ImportCall& call, ir::Value* x) {
-  std::vector<int64_t> perm(x->type().shape.size());
-  std::iota(perm.begin(), perm.end(), 0);
-  return transposed(call, x, channels_first(std::move(perm)));
+  return transposed(call, x, ir::channels_first_permutation(x->type().shape.size()));
 }
 
 ir::Value* channels_last(ImportCall& call, ir::Value* x) {
-  std::vector<int64_t> perm(x->type().shape.size());
-  std::iota(perm.begin(), perm.end(), 0);
-  std::rotate(perm.begin() + 1, perm.begin() + 2, perm.end());
-  return transposed(call, x, std::move(perm));
-}
-
-std::vector<int64_t> channels_first(std::vector<int64_t> list) {
-  std::rotate(list.begin() + 1, list.end() - 1, list.end());
-  return list;
+  return transposed(call, x, ir::channels_last_permutation(x->type().shape.size()));
 }
 
 }  // namespace ipu::ops

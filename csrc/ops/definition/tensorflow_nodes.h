@@ -2,9 +2,11 @@
 // are last, attributes that must be at their defaults.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "ir/channels_last.h"
 #include "ops/definition/node_support.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/term.h"
@@ -14,7 +16,9 @@ namespace ipu::ops {
 inline Term term(NodeImportCall& call, int operand) { return {call, call.operand(operand)}; }
 inline void set_result(NodeImportCall& call, const Term& y) { call.set_result(0, y.value()); }
 
-// The type on the device that attribute `name` says: "int64" is i32. Error(kUnsupportedOps) for those the device does not have.
+// The type on the device of what TensorFlow calls `word`: "int64" is i32; nullopt: the device has none.
+std::optional<DType> dtype_of_tensorflow(std::string_view word);
+// That of attribute `name`. Error(kUnsupportedOps) for those the device does not have.
 DType tensorflow_dtype(NodeImportCall& call, std::string_view name);
 
 // Error(kUnsupportedOps) unless the node has no such attribute, or this value.
@@ -34,7 +38,5 @@ bool is_channels_last(NodeImportCall& call);
 // x with the last dimension behind the first, and back: [N, H, W, C] and [N, C, H, W].
 ir::Value* channels_first(ImportCall& call, ir::Value* x);
 ir::Value* channels_last(ImportCall& call, ir::Value* x);
-// The same of a list with one entry for each dimension.
-std::vector<int64_t> channels_first(std::vector<int64_t> list);
 
 }  // namespace ipu::ops

@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <charconv>
-#include <map>
 
 #include "ops/definition/importers.h"
-#include "ops/definition/node_import_call.h"
+#include "ops/definition/tensorflow_nodes.h"
 #include "support/error.h"
 #include "support/foreign_text.h"
 
@@ -26,13 +25,10 @@ std::string queue_of(NodeImportCall& call) {
 }
 
 DType element_type(NodeImportCall& call, const std::string& name) {
-  static const std::map<std::string, DType> kTypes = {
-      {"float32", DType::kF32}, {"float16", DType::kF16}, {"int32", DType::kI32},
-      {"uint32", DType::kU32},  {"int8", DType::kI8},     {"uint8", DType::kU8},
-      {"int16", DType::kI16},   {"uint16", DType::kU16},  {"bool", DType::kBool}};
-  const auto at = kTypes.find(name);
-  if (at == kTypes.end()) call.unsupported(fmt::format("elements of type '{}'", quotation(name)));
-  return at->second;
+  const std::optional<DType> dtype = dtype_of_tensorflow(name);
+  // Elements are not converted on their way.
+  if (!dtype || name == "int64") call.unsupported(fmt::format("elements of type '{}'", quotation(name)));
+  return *dtype;
 }
 
 // "[2,3]"

@@ -56,7 +56,7 @@ void import_average_gradient(NodeImportCall& call) {
   const bool is_last = is_channels_last(call);
   Shape shape = operand_sizes(call, 0, "orig_input_shape");
   require_two_dimensions(call, shape);
-  if (is_last) shape = channels_first(std::move(shape));
+  if (is_last) shape = ir::channels_first(std::move(shape));
   Attributes attributes = read_pool(call, shape, is_last, true);
   attributes.set("input_shape", shape);
   set_image(call, call.op("avg_pool_gradient", {first(call, 1, is_last)}, attributes), is_last);

@@ -4,9 +4,9 @@
 // elementwise ops all of whose images are transposed, paddings and concatenations. Numbers stay as they are. Leaves alone: reductions, whose
 // order of sums would change.
 #include <algorithm>
-#include <numeric>
 
 #include "ir/builder.h"
+#include "ir/channels_last.h"
 #include "ops/definition/build.h"
 #include "passes/effects.h"
 #include "passes/inline_graph.h"
@@ -15,22 +15,6 @@
 
 namespace ipu::passes {
 namespace {
-
-using Integers = std::vector<int64_t>;
-
-// [0, 2, 3, 1]: [N, C, H, W] to [N, H, W, C].
-Integers to_last(size_t rank) {
-  Integers perm(rank);
-  std::iota(perm.begin(), perm.end(), 0);
-  std::rotate(perm.begin() + 1, perm.begin() + 2, perm.end());
-  return perm;
-}
-// The same of what belongs to the dimensions: from [N, H, W, C] to [N, C, H, W].
-template <typename List>
-List back_to_first(List list) {
-  std::rotate(list.begin() + 1, list.end() - 1, list.end());
-  return list;
-}
 
 bool is_image_rank(size_t rank) { return rank == 4 || rank == 5; }
 
@@ -63,9 +47,10 @@ class SinkTransposes : public Pass {
   // The image [N, C, ...] that `value` shows with the channels last, for a reader `op`; nullptr: it shows none.
   static ir::Value* image_behind(const ir::Value* value, const ir::Op& op) {
     const ir::Op* maker = value == nullptr ? nullptr : value->producer();
-    const bool shows = maker != nullptr && maker->is("transpose") && is_together(*maker, op) &&
-                       is_image_rank(value->type().shape.size()) &&
-                       maker->attributes.integers("perm") == to_last(value->type().shape.size());
+    const bool shows =
+        maker != nullptr && maker->is("transpose") && is_together(*maker, op) &&
+        is_image_rank(value->type().shape.size()) &&
+        maker->attributes.integers("perm") == ir::channels_last_permutation(value->type().shape.size());
     return shows ? maker->operand(0) : nullptr;
   }
 
@@ -81,7 +66,7 @@ class SinkTransposes : public Pass {
       if (image == nullptr) return false;
       Attributes attributes = op.attributes;
       for (const char* name : {"low", "high"})
-        attributes.set(name, back_to_first(op.attributes.integers(name)));
+        attributes.set(name, ir::channels_first(op.attributes.integers(name)));
       return replace(op, {&image, 1}, std::move(attributes));
     }
     if (op.is("concat")) return visit_concat(op, rank);
@@ -92,10 +77,9 @@ class SinkTransposes : public Pass {
 
   // Channels first again: the image itself.
   static bool meet(ir::Op& op, size_t rank) {
-    Integers perm(rank);
-    std::iota(perm.begin(), perm.end(), 0);
     ir::Value* image = image_behind(op.operand(0), op);
-    if (image == nullptr || op.attributes.integers("perm") != back_to_first(std::move(perm))) return false;
+    if (image == nullptr || op.attributes.integers("perm") != ir::channels_first_permutation(rank))
+      return false;
     replace_op(op, {image});
     return true;
   }
@@ -106,7 +90,9 @@ class SinkTransposes : public Pass {
       images.push_back(image_behind(op.operand(i), op));
       if (images.back() == nullptr) return false;
     }
-    return replace(op, images, {{"dim", to_last(rank)[static_cast<size_t>(op.attributes.integer("dim"))]}});
+    return replace(
+        op, images,
+        {{"dim", ir::channels_last_permutation(rank)[static_cast<size_t>(op.attributes.integer("dim"))]}});
   }
 
   static bool visit_elementwise(ir::Op& op, size_t rank) {
@@ -134,13 +120,11 @@ class SinkTransposes : public Pass {
     const ir::Type& type = value->type();
     if (type.elements() == 1 && type.shape.empty()) return value;
     if (const std::optional<double> number = splat_of(value); number && type.shape.size() == rank)
-      return builder.splat({type.dtype, back_to_first(type.shape)}, *number);
+      return builder.splat({type.dtype, ir::channels_first(type.shape)}, *number);
     Shape whole(rank - type.shape.size(), 1);
     whole.insert(whole.end(), type.shape.begin(), type.shape.end());
     if (whole != type.shape) value = ops::build(builder, "reshape", {value}, {{"shape", whole}});
-    Integers perm(rank);
-    std::iota(perm.begin(), perm.end(), 0);
-    return ops::build(builder, "transpose", {value}, {{"perm", back_to_first(std::move(perm))}});
+    return ops::build(builder, "transpose", {value}, {{"perm", ir::channels_first_permutation(rank)}});
   }
 
   static ir::Builder builder_at(ir::Op& op) {
@@ -158,8 +142,9 @@ class SinkTransposes : public Pass {
     std::vector<std::string> names;
     for (int i = 0; i < op.result_count(); ++i) {
       names.push_back(op.result(i)->name());
-      shown.push_back(ops::build(builder, "transpose", {made->result(i)},
-                                 {{"perm", to_last(op.result(i)->type().shape.size())}}));
+      shown.push_back(
+          ops::build(builder, "transpose", {made->result(i)},
+                     {{"perm", ir::channels_last_permutation(op.result(i)->type().shape.size())}}));
     }
     ir::Graph* graph = op.graph();
     replace_op(op, shown);

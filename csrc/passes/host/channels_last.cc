@@ -5,6 +5,7 @@
 // plain. Weights are left to pack-weights.
 #include <unordered_map>
 
+#include "ir/channels_last.h"
 #include "ir/structure.h"
 #include "ops/definition/build.h"
 #include "passes/effects.h"
@@ -115,16 +116,9 @@ class ChannelsLast : public Pass {
   bool changes_layout(ir::Op& op) {
     const ir::Type &from = op.operand(0)->type(), &to = op.result()->type();
     if (!is_image(from) || !is_image(to)) return false;
-    const Layout last = Layout::channels_last(from.shape.size());
     const std::vector<int64_t>& perm = op.attributes.integers("perm");
-    bool is_to_last = true, is_to_first = true;
-    for (size_t place = 0; place < perm.size(); ++place) {
-      const auto stored = static_cast<size_t>(last.dimension(static_cast<int>(place)));
-      is_to_last = is_to_last && perm[place] == static_cast<int64_t>(stored);
-      is_to_first = is_to_first && perm[stored] == static_cast<int64_t>(place);
-    }
-    if (is_to_last && is_last(op.operand(0))) return true;
-    if (!is_to_first || is_last(op.operand(0))) return false;
+    if (is_last(op.operand(0))) return perm == ir::channels_last_permutation(perm.size());
+    if (perm != ir::channels_first_permutation(perm.size())) return false;
     for (const ir::Use& use : op.result()->uses()) {
       const ops::OpDef* def = ops::definition(*use.user);
       if (def == nullptr || !(def->has(ops::kConvolution) || def->has(ops::kPooling))) return false;
