@@ -12,7 +12,13 @@
 namespace ipu::runtime {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kSlice = 20;  // milliseconds
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 // Until others give IPUs back, or that long.
 void wait_for_release(double milliseconds, const std::function<bool()>& interrupted) {
@@ -29,6 +35,7 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
   const bool fixed = request.ipu_id >= 0;
   const bool could_have =
       fixed ? request.ipu_id < pool.device_count() : ipus <= target::attached_system().num_ipus;
+  const auto begin = Clock::now();
   for (bool waited = false;; waited = true) {
     try {
       const DeviceGroup group =
@@ -44,6 +51,12 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
       return;
     } catch (const Error& e) {
       if (e.code() != ErrorCode::kNoDevice || !request.wait_for_ipu || !could_have) throw;
+      if (request.wait_seconds >= 0.0 && seconds_since(begin) >= request.wait_seconds)
+        throw Error(
+            ErrorCode::kNoDevice,
+            fmt::format("Failed to acquire {} IPU(s): none became free within {} seconds. Detach a model "
+                        "that is not in use, or wait longer.",
+                        ipus, request.wait_seconds));
       if (!waited) {
         log(LogLevel::kWarn, "waiting for IPUs (POPTORCH_WAIT_FOR_IPU): " + e.message());
         log(LogLevel::kTrace, "No IPU available, sleeping");
@@ -55,10 +68,9 @@ DeviceLease::DeviceLease(int ipus, const DeviceRequest& request, const std::func
 
 std::shared_ptr<DeviceLease> DeviceLease::take(const DeviceGroup& ipus, double seconds,
                                                const std::function<bool()>& interrupted) {
-  using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   while (!DevicePool::instance().try_acquire(ipus)) {
-    const double rest = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+    const double rest = seconds - seconds_since(begin);
     if (rest <= 0) return nullptr;
     wait_for_release(std::min<double>(kSlice, 1000 * rest), interrupted);
   }

@@ -15,6 +15,7 @@ struct DeviceRequest {
   bool ipu_model = false, small_model = false;  // a software model: it takes no IPU of the system
   int ipu_id = -1;                              // a device of the list of all groups of IPUs; -1: any
   bool wait_for_ipu = false;                    // until others give enough IPUs back
+  double wait_seconds = -1.0;                   // or so long; negative: as long as it takes
 
   const target::System& system() const {
     return ipu_model ? target::model_system(small_model) : target::attached_system();

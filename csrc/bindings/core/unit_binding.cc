@@ -255,7 +255,7 @@ runtime::UnitDeviceSettings device_settings(const py::dict& data) {
   settings.request.ipu_model = fields.get("ipu_model", false);
   settings.request.small_model = fields.get("small_model", false);
   settings.request.wait_for_ipu = fields.get("wait_for_ipu", false);
-  settings.wait_seconds = fields.get("wait_seconds", -1.0);
+  settings.request.wait_seconds = fields.get("wait_seconds", -1.0);
   settings.compiles_only = fields.get("compiles_only", false);
   settings.check_floating_point = fields.get("check_floating_point", false);
   settings.stochastic_rounding = fields.get("stochastic_rounding", false);
@@ -272,12 +272,12 @@ void configure(const std::vector<py::dict>& devices) {
 std::vector<py::dict> devices() {
   std::vector<py::dict> list;
   for (const runtime::UnitDeviceSettings& one : runtime::unit_devices())
-    list.push_back(py::dict("ipus"_a = one.ipus, "ipu_id"_a = one.request.ipu_id,
-                            "ipu_model"_a = one.request.ipu_model, "small_model"_a = one.request.small_model,
-                            "wait_for_ipu"_a = one.request.wait_for_ipu, "wait_seconds"_a = one.wait_seconds,
-                            "compiles_only"_a = one.compiles_only,
-                            "check_floating_point"_a = one.check_floating_point,
-                            "stochastic_rounding"_a = one.stochastic_rounding));
+    list.push_back(
+        py::dict("ipus"_a = one.ipus, "ipu_id"_a = one.request.ipu_id, "ipu_model"_a = one.request.ipu_model,
+                 "small_model"_a = one.request.small_model, "wait_for_ipu"_a = one.request.wait_for_ipu,
+                 "wait_seconds"_a = one.request.wait_seconds, "compiles_only"_a = one.compiles_only,
+                 "check_floating_point"_a = one.check_floating_point,
+                 "stochastic_rounding"_a = one.stochastic_rounding));
   return list;
 }
 

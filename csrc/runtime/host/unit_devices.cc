@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <random>
 #include <thread>
 
@@ -84,21 +83,8 @@ std::shared_ptr<UnitDevice> UnitDevice::find(int ordinal) {
 }
 
 std::shared_ptr<DeviceLease> UnitDevice::lease(const std::function<bool()>& interrupted) {
-  if (lease_ != nullptr) return lease_;
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(settings_.wait_seconds);
-  const auto is_late = [&] { return settings_.wait_seconds >= 0.0 && Clock::now() >= end; };
-  try {
-    lease_ = std::make_shared<DeviceLease>(settings_.ipus, settings_.request,
-                                           [&] { return is_late() || (interrupted && interrupted()); });
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInterrupted || (interrupted && interrupted())) throw;
-    throw Error(
-        ErrorCode::kNoDevice,
-        fmt::format("Failed to acquire {} IPU(s): none became free within {} seconds. Detach a model that "
-                    "is not in use, or wait longer.",
-                    settings_.ipus, settings_.wait_seconds));
-  }
+  if (lease_ == nullptr)
+    lease_ = std::make_shared<DeviceLease>(settings_.ipus, settings_.request, interrupted);
   return lease_;
 }
 

@@ -17,7 +17,6 @@ namespace ipu::runtime {
 struct UnitDeviceSettings {
   int ipus = 1;                // the lease
   DeviceRequest request = {};  // which ones, or a software model
-  double wait_seconds = -1.0;  // for IPUs, where the request waits; negative: as long as it takes
   bool compiles_only = false;  // a run is an error
   bool check_floating_point = false;
   bool stochastic_rounding = false;  // of f16 results
