@@ -97,7 +97,7 @@ void InfeedQueue::begin(size_t component, const emulator::StreamRun& run) {
                                            std::to_string(run.replicas) +
                                            " replicas; replication comes later");
   std::lock_guard lock(mutex_);
-  if (component == 0 || !cursors_[component].is_in_run) cursors_[component].is_in_run = true;
+  cursors_[component].is_in_run = true;
 }
 
 const std::byte* InfeedQueue::fetch(size_t component, kernels::StopSignal& stop) {

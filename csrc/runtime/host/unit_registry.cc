@@ -121,7 +121,7 @@ void bind_feed(const std::string& queue, FeedPorts ports) {
 const HostUnit::Signature& HostUnit::signature() {
   std::lock_guard lock(signature_mutex_);
   if (signature_ != nullptr) return *signature_;
-  const std::unique_ptr<ir::Module> module = make_();
+  std::unique_ptr<ir::Module> module = make_();
   auto made = std::make_unique<Signature>();
   for (const ir::Stream& stream : module->streams()) {
     const Tensor tensor{stream.name, stream.host_dtype, stream.type.shape};
@@ -141,7 +141,16 @@ const HostUnit::Signature& HostUnit::signature() {
     made->variables.push_back({variable.name, variable.type.dtype, variable.type.shape});
   }
   signature_ = std::move(made);
+  module_ = std::move(module);
   return *signature_;
+}
+
+std::unique_ptr<ir::Module> HostUnit::take_module() {
+  {
+    std::lock_guard lock(signature_mutex_);
+    if (module_ != nullptr) return std::move(module_);
+  }
+  return make_();
 }
 
 void HostUnit::compile(const std::shared_ptr<UnitDevice>& device, const std::function<bool()>& stop) {
@@ -149,7 +158,7 @@ void HostUnit::compile(const std::shared_ptr<UnitDevice>& device, const std::fun
   session_ = nullptr;
   forget();
   Interruptible scope(stop);
-  const std::unique_ptr<ir::Module> module = make_();
+  const std::unique_ptr<ir::Module> module = take_module();
   if (device->settings().stochastic_rounding) round_at_random(*module);
   executable::Executable executable = executable::compile_cached(*module, device->settings().request.system(),
                                                                  options_.compile, options_.cache);

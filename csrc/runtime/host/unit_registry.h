@@ -101,6 +101,7 @@ class HostUnit {
   void reset();
 
  private:
+  std::unique_ptr<ir::Module> take_module();
   void compile(const std::shared_ptr<UnitDevice>& device, const std::function<bool()>& stop);
   void run_with(UnitDevice& device, const Run& run);
   void attach(UnitDevice& device, const std::function<bool()>& stop);
@@ -114,6 +115,7 @@ class HostUnit {
   const Make make_;
   std::mutex signature_mutex_;
   std::unique_ptr<const Signature> signature_;
+  std::unique_ptr<ir::Module> module_;  // that the signature was read from, for the first compilation
   std::mutex mutex_;  // of what follows: held by a run from beginning to end
   std::shared_ptr<UnitDevice> device_;
   std::shared_ptr<HostSession> session_;
