@@ -38,6 +38,7 @@
 #include "report/program_report.h"
 #include "runtime/session.h"
 #include "support/error.h"
+#include "support/error_category.h"
 #include "support/interruption.h"
 #include "support/owned_lock.h"
 #include "target/system.h"
@@ -140,6 +141,7 @@ PYBIND11_MODULE(_native, m) {
       "ipu_core.Error", "What the compiler, the device or a check found wrong.", PyExc_RuntimeError, nullptr);
   m.add_object("Error", py::reinterpret_borrow<py::object>(error_class));
   python::define_error_attributes(error_class);
+  py::handle(error_class).attr("category") = static_cast<int>(ErrorCategory::kInternal);
   py::register_local_exception_translator(&translate);
   py::class_<CoreSession>(m, "Session", "A compiled program on a device.")
       .def(

@@ -7,6 +7,7 @@
 #include "optimizers/optimizer.h"
 #include "python/error_attributes.h"
 #include "runtime/host/host_variable.h"
+#include "support/error_category.h"
 #include "support/interruption.h"
 
 namespace ipu::bindings {
@@ -274,6 +275,7 @@ void set_core_error(const Error& error) {
       PyObject_CallFunction(core_error_class(), "s", error.message().c_str()));
   if (!made) return;  // the call set its own error
   python::set_error_attributes(made, error);
+  made.attr("category") = static_cast<int>(category_of(error));
   PyErr_SetObject(core_error_class(), made.ptr());
 }
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tensorflow import gradients
+
 
 def embedding_lookup(params: Any, ids: Any, name: str | None = None, serialization_factor: int = 1) -> tf.Tensor:
     """The rows `ids` of `params`. The gradient of `params` is dense.
@@ -45,7 +47,6 @@ def _rows(params: Any, ids: Any) -> tuple[tf.Tensor, Callable]:
     """Rows of a tensor, with a dense gradient, where TensorFlow's are rows and their numbers."""
 
     def gradient(upstream: Any) -> tuple:
-        rows = tf.reshape(upstream, [-1, *params.shape[1:]])
-        return tf.math.unsorted_segment_sum(rows, tf.reshape(ids, [-1]), params.shape[0]), None
+        return gradients.dense_rows(upstream, ids, params.shape), None
 
     return tf.gather(params, ids), gradient

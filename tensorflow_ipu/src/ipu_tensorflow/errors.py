@@ -27,22 +27,9 @@ def refuse_operations(refused: Sequence[tuple[host.Operation, str]]) -> tf.error
 
 _CURE = re.compile(r"(?<=  try:      ).*")
 _OUTSIDE = "compute that part outside of ipu_compiler.compile, and pass its tensors in"
-# By reason or code of the core: a class of TensorFlow. csrc/bindings/tensorflow/status.cc has the same table for runs.
-_CLASSES = {
-    101: tf.errors.UnimplementedError,
-    201: tf.errors.InvalidArgumentError,
-    110: tf.errors.InvalidArgumentError,
-    414: tf.errors.InvalidArgumentError,
-    503: tf.errors.InvalidArgumentError,
-    301: tf.errors.ResourceExhaustedError,
-    302: tf.errors.ResourceExhaustedError,
-    408: tf.errors.CancelledError,
-    416: tf.errors.FailedPreconditionError,
-}
-
 
 def from_core(error: Any) -> tf.errors.OpError:
-    """An error of the core as TensorFlow's."""
-    kind = _CLASSES.get(int(error.code), tf.errors.InternalError)
+    """An error of the core as TensorFlow's: the categories of the core have TensorFlow's numbers."""
+    kind = tf.compat.v1.errors.exception_type_from_error_code(error.category)
     text = _CURE.sub(_OUTSIDE, str(error)) if kind is tf.errors.UnimplementedError else str(error)
     return kind(None, None, text)

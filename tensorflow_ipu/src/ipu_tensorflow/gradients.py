@@ -9,6 +9,12 @@ import tensorflow as tf
 from ipu_tensorflow import host
 
 
+def dense_rows(upstream: Any, numbers: Any, shape: tf.TensorShape) -> tf.Tensor:
+    """The gradient of rows that were taken from a tensor of this shape, as such a tensor."""
+    rows = tf.reshape(upstream, [-1, *shape[1:].as_list()])
+    return tf.math.unsorted_segment_sum(rows, tf.reshape(numbers, [-1]), shape[0])
+
+
 @host.override_gradient("ResourceGather")
 def _gather_gradient(op: host.Operation, upstream: Any) -> list[Any]:
     """Dense, where TensorFlow gives rows and their numbers and later looks for numbers that come twice."""
@@ -17,6 +23,4 @@ def _gather_gradient(op: host.Operation, upstream: Any) -> list[Any]:
             "the gradient of ResourceGather with batch dimensions is not supported: use tf.gather with batch_dims=0"
         )
     shape, _ = host.handle_shape_and_type(op.inputs[0])
-    numbers = tf.reshape(op.inputs[1], [-1])
-    rows = tf.reshape(upstream, [-1, *shape[1:].as_list()]) if shape.rank else upstream
-    return [tf.math.unsorted_segment_sum(rows, numbers, shape[0]), None]
+    return [dense_rows(upstream, op.inputs[1], shape), None]

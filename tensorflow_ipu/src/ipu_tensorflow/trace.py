@@ -83,7 +83,7 @@ def _results(graph: host.TracedGraph, result: Any) -> tuple[list[Any], list[host
     _refuse_specification(result)
     if _is_flat(result):
         items = list(result) if isinstance(result, (list, tuple)) else [result]
-        return (*_split(graph, items, "the computation"), None)
+        return (*split_results(graph, items, "the computation"), None)
     flat = tf.nest.flatten(result, expand_composites=False)
     if any(isinstance(item, host.Operation) for item in flat):
         raise ValueError(
@@ -111,7 +111,7 @@ def _refuse_specification(result: Any) -> None:
         )
 
 
-def _split(graph: host.TracedGraph, items: Sequence[Any], what: str) -> tuple[list[Any], list[host.Operation]]:
+def split_results(graph: host.TracedGraph, items: Sequence[Any], what: str) -> tuple[list[Any], list[host.Operation]]:
     """Tensors, then operations."""
     tensors: list[Any] = []
     operations: list[host.Operation] = []
@@ -127,9 +127,6 @@ def _split(graph: host.TracedGraph, items: Sequence[Any], what: str) -> tuple[li
         else:
             tensors.append(to_tensor(graph, item, what))
     return tensors, operations
-
-
-split_results = _split
 
 
 def to_tensor(graph: host.Graph, item: Any, what: str) -> Any:
