@@ -90,10 +90,9 @@ def test_the_api_is_not_reached_from_the_module_tensorflow():
 
 
 IMPORT = """
-import sys, time, tensorflow as tf
-before, began = set(sys.modules), time.process_time()
+import sys, tensorflow as tf
+before = set(sys.modules)
 from tensorflow.python import ipu
-print(time.process_time() - began)
 print(" ".join(sorted(set(sys.modules) - before)))
 tf.compat.v1.disable_eager_execution()
 print(tf.compat.v1.layers.dense(tf.zeros([2, 3]), 4).shape)
@@ -105,8 +104,9 @@ print(tf.keras.layers.Dense.__module__, Dense.__module__, LSTM.__module__, tenso
 
 
 def test_an_import_loads_little_and_switches_to_the_keras_of_version_1():
-    seconds, modules, shape, kinds = programs.output_of(IMPORT).splitlines()
-    assert float(seconds) <= 0.15
+    modules, shape, kinds = programs.output_of(IMPORT).splitlines()
+    ours = ("ipu_tensorflow", "tensorflow.python.ipu")  # nothing but a few modules of our own
+    assert len(modules.split()) < 20 and all(module.startswith(ours) for module in modules.split())
     assert not {module.split(".")[0] for module in modules.split()} & {
         "keras",
         "tf_keras",
