@@ -33,7 +33,8 @@ def test_a_variable_is_trained_by_an_optimizer_with_slots():
     def net(words):
         table = v1.get_variable("table", [6, 3], initializer=v1.ones_initializer())
         loss = tf.reduce_sum(lookup(table, words, serialization_factor=3))
-        return loss, v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+        with tf.control_dependencies([loss]):  # else TensorFlow may read the table after its update
+            return loss, v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
 
     fed = (np.array([1, 1, 4], np.int32),)
     _, state = both.check(net, fed, fed)

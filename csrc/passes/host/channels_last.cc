@@ -3,9 +3,10 @@
 // stands between. A transpose between images [N, C, H, W] and [N, H, W, C] is nothing but that convert: where it makes
 // what a convolution or a pooling reads, and where it reads what is stored so, no byte moves. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
 // plain. Weights are left to pack-weights.
+#include "ir/channels_last.h"
+
 #include <unordered_map>
 
-#include "ir/channels_last.h"
 #include "ir/structure.h"
 #include "ops/definition/build.h"
 #include "passes/effects.h"

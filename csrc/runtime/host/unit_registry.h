@@ -116,7 +116,7 @@ class HostUnit {
   std::mutex signature_mutex_;
   std::unique_ptr<const Signature> signature_;
   std::unique_ptr<ir::Module> module_;  // that the signature was read from, for the first compilation
-  std::mutex mutex_;  // of what follows: held by a run from beginning to end
+  std::mutex mutex_;                    // of what follows: held by a run from beginning to end
   std::shared_ptr<UnitDevice> device_;
   std::shared_ptr<HostSession> session_;
   std::vector<Buffer> known_;                                 // by variable: what the device has
