@@ -48,7 +48,7 @@ def test_the_graph_of_a_function():
         x = v1.placeholder(tf.float32, [])
         tf.cond(x > 0.0, lambda: x * 2.0, lambda: x)
     (branch,) = [op for op in traced.get_operations() if op.type == "StatelessIf"]
-    inside = host.function_graph(traced, branch.get_attr("then_branch").name)
+    inside = host.function_graph(traced, branch.get_attr("then_branch").name, branch.inputs[1:])
     assert "Mul" in [op.type for op in inside.get_operations()]
 
 

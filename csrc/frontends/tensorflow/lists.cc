@@ -30,6 +30,9 @@ bool makes_list(std::string_view type) {
   return type == "EmptyTensorList" || type == "TensorListReserve" || type == "TensorListFromTensor";
 }
 
+// In place of what the other branch of a condition gives, which nobody reads.
+bool stands_in(std::string_view type) { return type == "FakeParam"; }
+
 // Results of these are what their operands are.
 bool hands_on(std::string_view type) {
   return type == "AddN" || type == "ZerosLike" || type == "Identity" || type == "StopGradient";
@@ -225,13 +228,13 @@ class Lists {
   }
 
   void rewrite(const GraphRecord& graph, const NodeRecord& node, std::vector<NodeRecord>& to) {
-    const std::string list_name = !node.results.empty() && (makes_list(node.type) || hands_on(node.type))
-                                      ? node.results[0]
-                                  : node.operands.empty() ? ""
-                                                          : node.operands[0];
-    const bool is_of_list =
-        node.subgraphs.empty() && !list_name.empty() && depth(find(graph, list_name)) > 0 &&
-        (makes_list(node.type) || hands_on(node.type) || node.type.starts_with("TensorList"));
+    const bool gives_list = makes_list(node.type) || hands_on(node.type) || stands_in(node.type);
+    const std::string list_name = !node.results.empty() && gives_list ? node.results[0]
+                                  : node.operands.empty()             ? ""
+                                                                      : node.operands[0];
+    const bool is_of_list = node.subgraphs.empty() && !list_name.empty() &&
+                            depth(find(graph, list_name)) > 0 &&
+                            (gives_list || node.type.starts_with("TensorList"));
     if (is_of_list) return rewrite_list(graph, node, find(graph, list_name), to);
     NodeRecord made = node;
     made.subgraphs.clear();
@@ -265,6 +268,11 @@ class Lists {
       if (hands_on(node.type)) {
         made.domain = "ipu";
         made.type = node.type == "AddN" ? "ListSum" : node.type == "ZerosLike" ? "ListZeros" : "ListSame";
+        made.attributes = {};
+      }
+      if (stands_in(node.type)) {
+        made.domain = "ipu";
+        made.type = "ListAbsent";
         made.attributes = {};
       }
       made.attributes.set("list", fmt::format("{}.{}", root(list), k));

@@ -111,6 +111,11 @@ void import_empty(NodeImportCall& call) {
   set_new_list(call, false);
 }
 
+void import_absent(NodeImportCall& call) {
+  ignore_types(call);
+  set_new_list(call, false);
+}
+
 void import_reserve(NodeImportCall& call) {
   ignore_types(call);
   call.ignore("pushes");
@@ -270,6 +275,7 @@ struct ListImporters {
     register_tensorflow_importer("ListSum", import_sum, kIpu);
     register_tensorflow_importer("ListZeros", import_zeros, kIpu);
     register_tensorflow_importer("ListSame", import_same, kIpu);
+    register_tensorflow_importer("ListAbsent", import_absent, kIpu);
   }
 };
 const ListImporters list_importers;

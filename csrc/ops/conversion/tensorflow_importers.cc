@@ -37,6 +37,18 @@ void import_fill(NodeImportCall& call) {
   call.set_result(0, expanded(call, call.operand(1), shape));
 }
 
+// A tensor that is filled afterwards; zeros, whether the node asks for them or not.
+void import_empty(NodeImportCall& call) {
+  call.ignore("init");
+  call.set_result(
+      0, call.builder().splat({tensorflow_dtype(call, "dtype"), operand_sizes(call, 0, "shape")}, 0.0));
+}
+
+// What the other branch of a condition keeps for its gradient: nobody reads it.
+void import_fake_param(NodeImportCall& call) {
+  call.set_result(0, call.builder().splat({tensorflow_dtype(call, "dtype"), call.integers("shape")}, 0.0));
+}
+
 // --- shapes, in the type that the node asks for
 
 ConstantPtr sizes_constant(NodeImportCall& call, const std::vector<int64_t>& sizes, Shape shape) {
@@ -89,8 +101,8 @@ void import_lin_space(NodeImportCall& call) {
 struct ConversionTensorflowImporters {
   ConversionTensorflowImporters() {
     register_tensorflow_importer("Cast", import_cast);
-    for (const char* type :
-         {"Identity", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "PlaceholderWithDefault"})
+    for (const char* type : {"Identity", "StopGradient", "PreventGradient", "Snapshot", "DeepCopy",
+                             "EnsureShape", "PlaceholderWithDefault"})
       register_tensorflow_importer(type, import_identity);
     register_tensorflow_importer("IdentityN", [](NodeImportCall& call) {
       for (int i = 0; i < call.result_count(); ++i) pass_on(call, i);
@@ -98,6 +110,8 @@ struct ConversionTensorflowImporters {
     register_tensorflow_importer("ZerosLike", [](NodeImportCall& call) { import_splat(call, 0.0); });
     register_tensorflow_importer("OnesLike", [](NodeImportCall& call) { import_splat(call, 1.0); });
     register_tensorflow_importer("Fill", import_fill);
+    register_tensorflow_importer("Empty", import_empty);
+    register_tensorflow_importer("FakeParam", import_fake_param);
     for (const char* type : {"Shape", "ShapeN", "VariableShape"})
       register_tensorflow_importer(type, import_shape);
     register_tensorflow_importer("Size", import_size);

@@ -179,16 +179,21 @@ void import_variable_scatter_nd(NodeImportCall& call, Combine how) {
   call.assign(0, scattered_nd(call, call.operand(0), 1, 2, how));
 }
 
-// Rows of a variable; one number may stand for all updates.
-void import_variable_scatter(NodeImportCall& call, Combine how) {
+// One number may stand for all updates.
+ir::Value* scattered_rows(NodeImportCall& call, Combine how) {
   ir::Value *x = call.operand(0), *index = index_operand(call, 1);
   const Shape rest(x->type().shape.begin() + 1, x->type().shape.end());
   const Shape places = index->type().shape;
   const int64_t rows = element_count(places);
   ir::Value* updates = expanded(call, call.operand(2), joined(places, rest));
   updates = reshaped(call, updates, joined({rows}, rest));
-  call.assign(0, combined(call, x, reshaped(call, index, {rows}), updates, how));
+  return combined(call, x, reshaped(call, index, {rows}), updates, how);
 }
+
+void import_variable_scatter(NodeImportCall& call, Combine how) { call.assign(0, scattered_rows(call, how)); }
+
+// TensorFlow writes into x, which nobody reads any more.
+void import_inplace(NodeImportCall& call, Combine how) { call.set_result(0, scattered_rows(call, how)); }
 
 // --- made of indices
 
@@ -297,6 +302,9 @@ struct IndexingTensorflowImporters {
     add("TensorScatterSub", import_tensor_scatter, Combine::kSub);
     add("TensorScatterMin", import_tensor_scatter, Combine::kMin);
     add("TensorScatterMax", import_tensor_scatter, Combine::kMax);
+    add("InplaceUpdate", import_inplace, Combine::kAssign);
+    add("InplaceAdd", import_inplace, Combine::kAdd);
+    add("InplaceSub", import_inplace, Combine::kSub);
     add("ResourceScatterNdUpdate", import_variable_scatter_nd, Combine::kAssign);
     add("ResourceScatterNdAdd", import_variable_scatter_nd, Combine::kAdd);
     add("ResourceScatterNdSub", import_variable_scatter_nd, Combine::kSub);

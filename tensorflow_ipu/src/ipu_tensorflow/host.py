@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context, execute, lift_to_graph
-from tensorflow.python.framework import dtypes, func_graph, ops, tensor_util
+from tensorflow.python.framework import dtypes, func_graph, function_def_to_graph, ops, tensor_util
 from tensorflow.python.ops import control_flow_ops, gen_resource_variable_ops, handle_data_util
 from tensorflow.python.util.lazy_loader import KerasLazyLoader as KerasLazyLoader
 
@@ -145,12 +145,24 @@ def captures_of(graph: Graph) -> list[tuple[Tensor, Tensor]]:
     return list(graph.captures) if isinstance(graph, func_graph.FuncGraph) else []
 
 
-def function_graph(graph: Graph, name: str) -> func_graph.FuncGraph:
-    """The graph of a function that an operation of `graph` calls."""
+def called_function(op: Operation) -> str | None:
+    """The function that an operation calls; the type of the operation names it in functions of the kind before FuncGraph."""
+    if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+        return op.get_attr("f").name
+    return op.type if op.graph._get_function(op.type) is not None else None
+
+
+def function_graph(graph: Graph, name: str, given: Sequence[Tensor]) -> func_graph.FuncGraph:
+    """The graph of a function that an operation of `graph` calls with the tensors `given`."""
     while True:
         function = graph._get_function(name)
         if function is not None:
-            return function.graph
+            if hasattr(function, "graph"):
+                return function.graph
+            with graph.as_default():  # of the kind before FuncGraph, which TensorFlow's own CTC loss is made of
+                return function_def_to_graph.function_def_to_graph(
+                    function.definition, input_shapes=[t.shape for t in given]
+                )
         if not isinstance(graph, func_graph.FuncGraph):
             raise ValueError(f"there is no graph of function '{name}': it was not built in this process")
         graph = graph.outer_graph

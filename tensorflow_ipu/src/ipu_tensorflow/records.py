@@ -22,7 +22,6 @@ _SHAPES = {"Shape", "ShapeN", "Size", "Rank", "VariableShape"}
 _READS = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
 _LOOPS = {"While", "StatelessWhile"}
 _CONDITIONS = {"If", "StatelessIf"}
-_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 _REF_VARIABLES = {"Variable", "VariableV2", "TemporaryVariable"}
 _REF_VARIABLE = "is a ref variable; only resource variables work inside a unit (use_resource=True)"
 _BY_VALUES = (
@@ -273,9 +272,22 @@ class _Place:
                 tensor = op.inputs[tensor.value_index if op.type in _LOOPS else 0]
             elif op.type == "VarHandleOp":
                 return tensor
+            elif place is not None and (inside := place._inside(tensor)) is not None:
+                tensor, place = inside
             else:
                 self.writer.refused.append((op, "gives a resource that is no variable, which cannot be compiled"))
                 self.writer.finish()
+
+    def _inside(self, tensor: Any) -> tuple[Any, _Place] | None:
+        """What a call or a branch of a condition gives as this tensor. The other branch has something to stand in for a variable
+        that only one of them has."""
+        if tensor.op.type not in _CONDITIONS and host.called_function(tensor.op) is None:
+            return None
+        for child in self.children(tensor.op).values():
+            given = child.graph.outputs[tensor.value_index]
+            if given.op.type != "FakeParam":
+                return given, child
+        return None
 
     # --- effects
 
@@ -320,12 +332,11 @@ class _Place:
             return {role: self._child(op, role, op.get_attr(a).name, list(op.inputs)[1:]) for role, a in roles.items()}
         if op.type == "IpuRepeat":
             return {"body": self._repeat_body(op)}
-        if op.type in _CALLS:
-            return {"f": self._child(op, "f", op.get_attr("f").name, list(op.inputs))}
-        return {}
+        called = host.called_function(op)
+        return {} if called is None else {"f": self._child(op, "f", called, list(op.inputs))}
 
     def _child(self, op: host.Operation, role: str, function: str, given: list[Any]) -> _Place:
-        graph = host.function_graph(self.graph, function)
+        graph = host.function_graph(self.graph, function, given)
         outside = {inside.name: tensor for inside, tensor in zip(graph.inputs, given)}
         nodes = self.nodes if role == "f" else None
         return _Place(
@@ -360,7 +371,7 @@ class _Place:
             self._write_loop(op)
         elif op.type in _CONDITIONS:
             self._write_condition(op)
-        elif op.type in _CALLS:
+        elif "f" in self.children(op):
             self._write_call(op)
         elif op.type == "IpuRepeat":
             self._write_repeat(op)
@@ -416,11 +427,14 @@ class _Place:
         if isinstance(predicate, _Constant):
             self._inline(op, places["then" if predicate.array.all() else "else"])
             return
+        kept = [i for i, tensor in enumerate(op.outputs) if tensor.dtype != tf.resource]
         subgraphs = {}
         for role, place in places.items():
-            outputs = place.write(place.graph.outputs, host.control_outputs_of(place.graph))
+            outputs = place.write([place.graph.outputs[i] for i in kept], host.control_outputs_of(place.graph))
             subgraphs[role] = _subgraph(place, [], outputs)
-        self._emit(op, [self.operand(op.inputs[0])], {}, subgraphs)
+        results = [self.prefix + op.outputs[i].name for i in kept]
+        self.values |= {op.outputs[i].name: result for i, result in zip(kept, results)}
+        self._emit(op, [self.operand(op.inputs[0])], {}, subgraphs, results)
 
     def _write_loop(self, op: host.Operation) -> None:
         places = self.children(op)
@@ -478,7 +492,7 @@ class _Place:
     def _fold(self, op: host.Operation) -> bool:
         if op.type in _SHAPES:
             return self._fold_shape(op)
-        if not op.inputs or not op.outputs or op.op_def.is_stateful or op.type in _LOOPS | _CONDITIONS | _CALLS:
+        if not op.inputs or not op.outputs or op.op_def.is_stateful or self.children(op):
             return False
         given = []
         for tensor in op.inputs:
