@@ -245,8 +245,8 @@ class Session:
         """What the program takes on the machine: whether it fits, how long a run takes, and why. Not part of PopXL.
 
         Args:
-            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file. Default: the attached
-                system (`POPTORCH_EMULATED_SYSTEM`).
+            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file, which must have IPUs for
+                all replicas. Default: the device, which must have IPUs for those of this process.
 
         Returns:
             A `Report`: `str()` of it is a text, `.seconds`, `.cycles` and `.memory` are figures, `.json()` has all.

@@ -10,6 +10,7 @@
 #include "bindings/on_session.h"
 #include "executable/memory_verdict.h"
 #include "executable/report_file.h"
+#include "target/known_machine.h"
 
 namespace ipu::bindings {
 namespace {
@@ -110,11 +111,15 @@ std::vector<py::dict> memory(tf::Executor& executor) {
   return ipus;
 }
 
-// "": the attached one. "model", "small model", or "ipu2" of a program that is compiled for another machine.
-const target::System& system_named(const std::string& name) {
-  if (name.empty()) return target::attached_system();
+// What a program is compiled for, whose replicas of a process need so many IPUs. "": the attached system; "model", "small model"; "ipu2" of
+// one that is compiled for another machine: the attached system where that is of this kind and large enough, else as "model".
+const target::Machine& machine_of(const std::string& name, int64_t ipus) {
+  const target::System& attached = target::attached_system();
   const target::System* version = target::find_model(name, false);
-  return version != nullptr ? *version : target::model_system(name == "small model");
+  if (version == nullptr)
+    return target::machine_of(name.empty() ? attached : target::model_system(name == "small model"));
+  const bool is_attached = attached.ipu_version == version->ipu_version && ipus <= attached.num_ipus;
+  return target::machine_of(is_attached ? attached : *version);
 }
 
 // Nothing: it fits, or needs so little that nobody looked closely. Else what does not; if `is_strict` an Error(kTileMemory), and what is
@@ -122,9 +127,9 @@ const target::System& system_named(const std::string& name) {
 std::optional<std::string> judge_memory(const tf::Executor& executor, const std::string& system,
                                         int64_t replicas, bool is_outlined, bool is_strict) {
   return without_gil([&]() -> std::optional<std::string> {
-    const auto verdict =
-        executable::judge_memory(executor.session().executable(), target::machine_of(system_named(system)),
-                                 {replicas, is_outlined, is_strict});
+    const executable::Executable& program = executor.session().executable();
+    const auto verdict = executable::judge_memory(
+        program, machine_of(system, program.ipus_per_replica * replicas), {replicas, is_outlined, is_strict});
     if (!verdict) return std::nullopt;
     if (verdict->fits()) {
       if (is_strict && !verdict->is_certain()) return report::diagnosis(*verdict);
@@ -163,18 +168,25 @@ void define_observation(py::class_<tf::Executor>& executor) {
           "The IR as the machine runs it: the same on every computer.")
       .def(
           "report",
-          [](const tf::Executor& e, const std::string& machine, int64_t samples, int64_t replicas,
-             bool is_outlined) {
+          [](const tf::Executor& e, const std::string& machine, const std::string& system, int64_t samples,
+             int64_t replicas, int64_t replicas_of_process, bool is_outlined) {
             return python::without_gil([&] {
+              const executable::Executable& program = e.session().executable();
               const auto [text, json] = executable::report_on(
-                  e.session().executable(), machine,
-                  {.replicas = replicas, .samples = samples, .is_outlined = is_outlined});
+                  program,
+                  machine.empty() ? machine_of(system, program.ipus_per_replica * replicas_of_process)
+                                  : target::known_machine(machine),
+                  {.replicas = replicas,
+                   .replicas_of_machine = machine.empty() ? replicas_of_process : replicas,
+                   .samples = samples,
+                   .is_outlined = is_outlined});
               return std::pair(text, json);
             });
           },
-          py::arg("machine"), py::arg("samples"), py::arg("replicas"), py::arg("outlined"),
-          "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system; 0 "
-          "replicas: those of the program.")
+          py::arg("machine"), py::arg("system"), py::arg("samples"), py::arg("replicas"),
+          py::arg("replicas_of_process"), py::arg("outlined"),
+          "The report on the program: (text, JSON). `machine`: a name or a path, which must have IPUs for all replicas; "
+          "\"\": the system of judge_memory(), for the replicas of a process.")
       .def("program_text", [](const tf::Executor& e) { return e.session().program_text(); })
       .def("trace", on_session(&Session::set_trace), py::arg("enable"))
       .def("take_trace", &take_trace)

@@ -15,7 +15,8 @@ struct VerdictOptions {
   bool is_strict = false;  // looks closely in any case
 };
 
-// Nothing where all that lies in memory takes less than a quarter of it: the rest of a program, its code and what its ops need while
+// The one judgement: of warnings, refusals and, where nobody asks about another machine, reports. Nothing where there are IPUs for all
+// replicas and all that lies in memory takes less than a quarter of it: the rest of a program, its code and what its ops need while
 // they run, takes no more than the plans of products may. Also of an executable without a machine form.
 std::optional<report::Verdict> judge_memory(const Executable& executable, const target::Machine& machine,
                                             const VerdictOptions& options);

@@ -21,28 +21,30 @@ bool is_executable(const std::string& path) {
   return !file.is_open() || begin.find('\0') != std::string::npos;
 }
 
-ReportTexts report_on_module(const ir::Module& module, const std::string& machine, report::Request request) {
+ReportTexts report_on_module(const ir::Module& module, const target::Machine& machine,
+                             report::Request request) {
   if (request.replicas == 0) request.replicas = ir::replica_count(module);
-  const report::Report report = report::make_report(module, target::known_machine(machine), request);
+  const report::Report report = report::make_report(module, machine, request);
   return {report::to_text(report), report::to_json(report)};
 }
 
 }  // namespace
 
-ReportTexts report_on(const Executable& executable, const std::string& machine, report::Request request) {
+ReportTexts report_on(const Executable& executable, const target::Machine& machine, report::Request request) {
   if (request.replicas == 0 && executable.program != nullptr)
     request.replicas = executable.program->job_replicas();
   return report_on_module(executable.machine().module(), machine, request);
 }
 
 ReportTexts report_on_file(const std::string& path, const std::string& machine, report::Request request) {
+  const target::Machine& known = target::known_machine(machine);
   if (path != "-" && is_executable(path))
-    return report_on(read_executable(Container::read(path)), machine, request);
+    return report_on(read_executable(Container::read(path)), known, request);
   std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::unique_ptr<ir::Module> module = ir::parse(text, path, {.hashed_constants = true});
   ops::verify(*module, ir::Form::kRead);
-  return report_on_module(*module, machine, request);
+  return report_on_module(*module, known, request);
 }
 
 }  // namespace ipu::executable

@@ -13,12 +13,11 @@ struct ReportTexts {
   std::string text, json;
 };
 
-// `machine`: a name or a path, "" for the attached system. Replicas of the request that are 0 are those of the program,
-// or that the module says.
-// Error(kEnvironment) for an unknown machine; Error(kFileVersion) as Executable::machine.
-ReportTexts report_on(const Executable& executable, const std::string& machine, report::Request request);
+// Replicas of the request that are 0 are those of the program, or that the module says. Error(kFileVersion) as Executable::machine.
+ReportTexts report_on(const Executable& executable, const target::Machine& machine, report::Request request);
 
-// The same of a file with an executable or a machine form as text, "-" is a text on standard input. Errors of Container::read, read_executable and ir::parse name the file.
+// The same of a file with an executable or a machine form as text, "-" is a text on standard input. `machine`: a name or a path,
+// "" for the attached system; Error(kEnvironment) for an unknown one. Errors of Container::read, read_executable and ir::parse name the file.
 ReportTexts report_on_file(const std::string& path, const std::string& machine, report::Request request);
 
 }  // namespace ipu::executable

@@ -130,7 +130,9 @@ Report make_report(const ir::Module& module, const target::Machine& machine, con
   report.program = describe(module);
   report.figure = figure_of_run(module);
   report.time = program_time(module, request.entry, machine, request.replicas);
-  report.verdict = judge(module, machine, {request.replicas, {.is_outlined = request.is_outlined}});
+  report.verdict = judge(module, machine,
+                         {request.replicas_of_machine > 0 ? request.replicas_of_machine : request.replicas,
+                          {.is_outlined = request.is_outlined}});
   report.memory = memory_of(report.verdict);
   report.streams = streams_of(module, report.time);
   report.operations = operations_of(report.time);

@@ -57,9 +57,10 @@ struct OperationReport {
 struct Request {
   std::string entry = "main";
   int64_t replicas = 1;
-  int64_t samples = 0;       // of a run, of all replicas; 0: not known
-  bool is_outlined = true;   // of the verdict: ops that come again run the code of earlier ones
-  size_t most_products = 8;  // of which the choice of the split is explained
+  int64_t replicas_of_machine = 0;  // that it must have IPUs for, those of one process; 0: all
+  int64_t samples = 0;              // of a run, of all replicas; 0: not known
+  bool is_outlined = true;          // of the verdict: ops that come again run the code of earlier ones
+  size_t most_products = 8;         // of which the choice of the split is explained
 };
 
 struct Report {

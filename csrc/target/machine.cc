@@ -65,11 +65,12 @@ const Machine* find_made(const Matches& matches) {
   return nullptr;
 }
 
-bool is_same(const System& a, const System& b) {
-  return a.name == b.name && a.ipu_version == b.ipu_version && a.num_ipus == b.num_ipus &&
-         a.tiles_per_ipu == b.tiles_per_ipu && a.bytes_per_tile == b.bytes_per_tile &&
-         a.clock_hz == b.clock_hz;
+// But for the number of IPUs.
+bool is_alike(const System& a, const System& b) {
+  return a.name == b.name && a.ipu_version == b.ipu_version && a.tiles_per_ipu == b.tiles_per_ipu &&
+         a.bytes_per_tile == b.bytes_per_tile && a.clock_hz == b.clock_hz;
 }
+bool is_same(const System& a, const System& b) { return is_alike(a, b) && a.num_ipus == b.num_ipus; }
 
 const Machine& keep(std::string path, Machine machine) {
   auto* made = new MadeMachine{std::move(path), std::move(machine), made_machines.load()};
@@ -133,9 +134,12 @@ const Machine& machine_of(const System& system) {
     return *known;
   const Machine* made = find_made([&](const MadeMachine& of) { return is_same(of.machine.system, system); });
   if (made != nullptr) return *made;
-  Machine machine = *shipped_machine(system.ipu_version == 1   ? "gc2"
-                                     : system.ipu_version == 2 ? "gc200"
-                                                               : "bow");
+  const Machine* base = shipped_machine(system.name);
+  if (base == nullptr)
+    base = find_made([&](const MadeMachine& of) { return is_alike(of.machine.system, system); });
+  if (base == nullptr)
+    base = shipped_machine(system.ipu_version == 1 ? "gc2" : system.ipu_version == 2 ? "gc200" : "bow");
+  Machine machine = *base;
   machine.name = system.name;
   machine.system = system;
   for (MachineNumber& number : machine.numbers) {

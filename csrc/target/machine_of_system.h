@@ -5,7 +5,8 @@
 
 namespace ipu::target {
 
-// The machine that a system is of; of a software model the chip that it stands for, with its tiles and IPUs. It stays alive.
+// The machine that a system is of: the one of its name with its tiles and IPUs, of a software model the chip that it stands for. It stays
+// alive.
 const Machine& machine_of(const System& system);
 
 }  // namespace ipu::target

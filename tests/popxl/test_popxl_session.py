@@ -621,9 +621,10 @@ def large_program():
 def test_a_program_that_does_not_fit_is_warned_of(monkeypatch):
     lines = []
     monkeypatch.setattr(type(popart.getLogger("session")), "warn", lambda self, message: lines.append(message))
-    popxl.Session(large_program(), "ipu_model")
+    report = popxl.Session(large_program(), "ipu_model").report()
     (line,) = lines
     assert "out of tile memory: IPU 0 needs" in line and "enableStrictMemory makes this an error" in line
+    assert f"IPU 0 needs {report.memory[0]:,} bytes" in line and not report.fits
     popxl.Session(large_program(), "ipu_hw")
     assert len(lines) == 1
 

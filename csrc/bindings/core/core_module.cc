@@ -41,6 +41,8 @@
 #include "support/error_category.h"
 #include "support/interruption.h"
 #include "support/owned_lock.h"
+#include "target/known_machine.h"
+#include "target/machine_of_system.h"
 #include "target/system.h"
 
 namespace ipu::bindings {
@@ -58,6 +60,20 @@ executable::CompileOptions compile_options(int replicas, int processes = 1) {
   options.replicas = replicas;
   options.processes = processes;
   return options;
+}
+
+// Of the attached system with so many IPUs, if the device is like it, or of a software model; "": the attached system as it is.
+const target::Machine& machine_of(const std::string& version, int tiles, int ipus) {
+  target::System system = target::attached_system();
+  if (!version.empty()) {
+    const target::System& model = *target::find_model(version, false);
+    if (tiles != system.tiles_per_ipu || model.ipu_version != system.ipu_version) {
+      system = model;
+      system.tiles_per_ipu = tiles;
+    }
+    system.num_ipus = ipus;
+  }
+  return target::machine_of(system);
 }
 
 // `exchange` is called by the thread that runs the device; what it raises comes out of the run.
@@ -178,10 +194,7 @@ PYBIND11_MODULE(_native, m) {
           [](CoreSession& s, const std::string& version, int tiles, int ipus, int64_t replicas,
              bool is_outlined, bool is_strict) -> std::optional<py::dict> {
             const auto verdict = without_gil([&] {
-              target::System system = *target::find_model(version, false);
-              system.tiles_per_ipu = tiles;
-              system.num_ipus = ipus;
-              return executable::judge_memory(s.session().executable(), target::machine_of(system),
+              return executable::judge_memory(s.session().executable(), machine_of(version, tiles, ipus),
                                               {replicas, is_outlined, is_strict});
             });
             return verdict ? shown(*verdict) : std::optional<py::dict>();
@@ -201,15 +214,22 @@ PYBIND11_MODULE(_native, m) {
           py::arg("bytes_per_ipu"), "What the machine form says of the program, as text.")
       .def(
           "report_on",
-          [](CoreSession& s, const std::string& machine, bool is_outlined) {
+          [](CoreSession& s, const std::string& machine, const std::string& version, int tiles, int ipus,
+             int64_t replicas, bool is_outlined) {
             return without_gil([&] {
-              const auto [text, json] = executable::report_on(s.session().executable(), machine,
-                                                              {.replicas = 0, .is_outlined = is_outlined});
+              const auto [text, json] = executable::report_on(
+                  s.session().executable(),
+                  machine.empty() ? machine_of(version, tiles, ipus) : target::known_machine(machine),
+                  {.replicas = 0,
+                   .replicas_of_machine = machine.empty() ? replicas : 0,
+                   .is_outlined = is_outlined});
               return std::pair(text, json);
             });
           },
-          py::arg("machine") = "", py::arg("outlined") = true,
-          "The report on the program: (text, JSON). `machine`: a name or a path, \"\" for the attached system.")
+          py::arg("machine") = "", py::arg("version") = "", py::arg("tiles") = 0, py::arg("ipus") = 0,
+          py::arg("replicas") = 0, py::arg("outlined") = true,
+          "The report on the program: (text, JSON). `machine`: a name or a path, which must have IPUs for all replicas; "
+          "\"\": that of judge_memory(), for `replicas`.")
       .def_property_readonly("entry_points", &CoreSession::entry_points)
       .def("streams", &CoreSession::streams, py::arg("entry") = "main",
            "Those that a run of the entry point moves: name -> (\"input\" or \"output\", dtype, shape in one "

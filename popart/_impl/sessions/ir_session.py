@@ -107,8 +107,8 @@ class IrSession(InferenceSession):
                 self._dtypes[name] = _numpy_type(core, number)
         self._find_uses()
 
-    def _is_outlined(self) -> bool:
-        return bool(self._ir.getSessionOptions().enableOutlining)
+    def _judged_options(self) -> Any:
+        return self._ir.getSessionOptions()
 
     def _join_job(self, options: Any, local: int) -> None:
         from popart._impl.job import exchange_of  # only in a job: it needs torch

@@ -11,6 +11,13 @@ from popart._impl.sessions.engine_options import is_strict_about_memory
 from popart._impl.option_values import local_replicas_of
 
 
+def judged_by(device: Any, options: Any) -> tuple[str, int, int, int, bool]:
+    """The machine that a program is judged on (version, tiles, IPUs; "" for the attached system, where it runs on the host), its
+    replicas, and whether operations that come again run the code of earlier ones."""
+    version = "" if device.type is DeviceType.Cpu else device.ipuVersion
+    return version, device.tilesPerIPU, device.numIpus, local_replicas_of(options), bool(options.enableOutlining)
+
+
 def memory_refusal(native: Any, device: Any, options: Any, engine: Mapping[str, str], is_refused: bool) -> str:
     """Why the program must be refused; "" where it fits. Warns of one that does not and is not refused.
 
@@ -21,14 +28,7 @@ def memory_refusal(native: Any, device: Any, options: Any, engine: Mapping[str, 
     if device.type is DeviceType.Cpu:
         return ""
     is_strict = is_strict_about_memory(engine)
-    verdict = native.judge_memory(
-        device.ipuVersion,
-        device.tilesPerIPU,
-        device.numIpus,
-        local_replicas_of(options) if is_strict else 1,
-        bool(options.enableOutlining),
-        is_strict,
-    )
+    verdict = native.judge_memory(*judged_by(device, options), is_strict)
     if verdict is None:
         return ""
     if verdict["fits"]:

@@ -16,6 +16,7 @@ from popart._impl.enums import DeviceType
 from popart._impl.exceptions import popart_exception, popart_runtime_error, poplar_exception
 from popart._impl.logs import getLogger
 from popart._impl.sessions import engine_options, executable_files
+from popart._impl.sessions.memory import judged_by
 
 _VARIABLE = "variable."
 
@@ -143,8 +144,8 @@ class SessionFiles:
         """What the compiled program takes on the machine: whether it fits, how long a step takes, and why. Not part of PopART.
 
         Args:
-            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file. Default: the attached
-                system (`POPTORCH_EMULATED_SYSTEM`).
+            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file, which must have IPUs for
+                all replicas. Default: the device, which must have IPUs for those of this process.
 
         Returns:
             A `Report`, as `poptorch.Report`: `str()` of it is a text, `.seconds` and `.memory` are figures, `.json()` has all.
@@ -160,12 +161,12 @@ class SessionFiles:
         native = self._compiled("report", popart_runtime_error)
         try:
             name = "" if machine is None else os.fspath(machine)
-            return Report(*native.report_on(name, self._is_outlined()))
+            return Report(*native.report_on(name, *judged_by(self._device, self._judged_options())))
         except ipu_core.Error as error:
             raise popart_exception(str(error)) from error
 
-    def _is_outlined(self) -> bool:
-        return bool(self._options.enableOutlining)
+    def _judged_options(self) -> Any:
+        return self._options
 
     def getReport(self) -> Any:
         """A report of libpva. Errors as getSummaryReport, and popart_exception where no engine option asked for a profile or

@@ -101,17 +101,21 @@ def is_outlined(options: Options) -> bool:
     return bool(options._Popart.options.get("enableOutlining", True))
 
 
+def system_of(options: Options) -> str:
+    """Whose memory is judged: the IPU model, the target of an offline compilation, or "" for the attached system."""
+    if uses_ipu_model(options):
+        small = environment.flag("POPTORCH_SMALL_IPU_MODEL") and not environment.flag("POPTORCH_IPU_MODEL")
+        return "small model" if small else "model"
+    if options.connection_type == enums.ConnectionType.Never and options.exists("ipu_version"):
+        return f"ipu{options.ipu_version}"
+    return ""
+
+
 def judge_memory(executor: poptorch_core.Executor, options: Options) -> None:
     """Warns of a program that does not fit the machine; poptorch.Error where the options are strict about it."""
     given = str(engine_options(options).get("enableStrictMemory", "false")).lower()
-    system = ""
-    if uses_ipu_model(options):
-        small = environment.flag("POPTORCH_SMALL_IPU_MODEL") and not environment.flag("POPTORCH_IPU_MODEL")
-        system = "small model" if small else "model"
-    elif options.connection_type == enums.ConnectionType.Never and options.exists("ipu_version"):
-        system = f"ipu{options.ipu_version}"
     strict = given == "true" or environment.flag("POPTORCH_STRICT_MEMORY")
-    found = executor.judge_memory(system, options.replication_factor if strict else 1, is_outlined(options), strict)
+    found = executor.judge_memory(system_of(options), options.replication_factor, is_outlined(options), strict)
     if found is None:
         return
     note = "" if strict else "the emulator runs it all the same; Options.enableStrictMemory(True) makes this an error, "
@@ -217,8 +221,9 @@ class Inspection:
         Nothing runs for it, and it is made when it is asked for.
 
         Args:
-            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file. Default: the attached
-                system (`POPTORCH_EMULATED_SYSTEM`).
+            machine: the name of a machine (`poptorch machine --list`) or the path of a machine file, which must have IPUs for
+                all replicas. Default: what the model was compiled for, the attached system (`POPTORCH_EMULATED_SYSTEM`), an IPU
+                model or an offline target, with IPUs for the replicas of this process.
 
         Returns:
             A `poptorch.Report`: `str()` of it is a text, `.seconds`, `.cycles`, `.memory` are figures, `.json()` has all.
@@ -234,10 +239,13 @@ class Inspection:
         compiled = self._state.require_compiled("report")
         options = self._state.options
         processes = job.number_of_processes(options)
-        replicas = options.replication_factor * processes
+        replicas = options.replication_factor
         samples = compiled.signature.common_size() * processes
         name = "" if machine is None else os.fspath(machine)
-        return Report(*compiled.executable.report(name, samples, replicas, is_outlined(options)))
+        system = system_of(options)
+        return Report(
+            *compiled.executable.report(name, system, samples, replicas * processes, replicas, is_outlined(options))
+        )
 
     def getTensorNames(self) -> list[str]:
         """Names (list of str) of the tensors of the program; AssertionError when not compiled.

@@ -214,8 +214,9 @@ def test_a_program_that_may_not_fit_is_refused_by_strict_memory_alone(monkeypatc
         device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1})
         return training(data, device=device, engineOptions=engine)
 
-    prepared()
+    report = prepared().report()
     assert ["out of tile memory: IPU 0 needs" in line and "off by about 15 %" in line for line in lines] == [True]
+    assert f"IPU 0 needs {report.memory[0]:,} bytes" in lines[0] and report.verdict == "does not fit, near the limit"
     with pytest.raises(popart.OutOfMemoryException, match="out of tile memory: IPU 0 needs"):
         prepared(enableStrictMemory="true")
     monkeypatch.setenv("POPTORCH_STRICT_MEMORY", "1")

@@ -130,7 +130,7 @@ def test_every_native_call_ends_while_another_thread_runs_the_program():
         "random_state": native.random_state,
         "read_optimizer_state": native.read_optimizer_state,
         "read_states": lambda: native.read_states(states),
-        "report": lambda: native.report("pod16", 0, 1, True),
+        "report": lambda: native.report("pod16", "", 0, 1, 1, True),
         "run": lambda: native.run([x]),
         "set_description": lambda: native.set_description("{}", []),
         "set_host_functions": lambda: native.set_host_functions({}),
