@@ -157,7 +157,19 @@ STREAM = {"Copy": (1, 0, 1), "Mul": (1, 1, 1), "Add": (2, 1, 1), "Triad": (2, 1,
 STREAM_UNROLLED = 2
 
 
+WIDEST_LOAD = 128  # bits
+
+
+def block_for_share_of_peak(row, machine):
+    """Bytes of a tile whose workers load their parts in a loop that is unrolled altogether, so that its start counts once."""
+    share = float(re.search(r"(\d+)% of peak", row.workload)[1]) / 100
+    start = _native.vertex_loop_cycles(machine, 0, 1, 1)
+    return share / (1 - share) * start * WIDEST_LOAD / 8 / UNITS[row.unit], {"loop": start}
+
+
 def memory_bandwidth(row, machine):
+    if row.metric == "block size" and "of peak local bandwidth" in row.workload:
+        return block_for_share_of_peak(row, machine)
     if "load_width" in row.parameters:
         rate = _native.load_bytes_per_second(machine, int(row.parameters["load_width"]))
     elif row.unit in SCALES and ("STREAM" in row.workload or "BabelStream" in row.workload):

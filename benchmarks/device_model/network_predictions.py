@@ -19,13 +19,12 @@ def parsed(text):
     return _native.MachineForm(text)
 
 
-def form_of(row, run):
-    """The machine form of a row and its steps. Rows that differ in metric, machine and labels are one program, compiled and read once."""
+def text_of(row, run):
+    """The machine form of a row as text, and its steps. Rows that differ in metric, machine and labels are one program, compiled once."""
     given = sorted((name, value) for name, value in row.parameters.items() if name not in LABELS)
     key = repr((row.workload, row.source, row.ipus, row.dtype, given))
     if key not in _forms:
-        text, steps = compilation.machine_form(run)
-        _forms[key] = parsed(text), steps
+        _forms[key] = compilation.machine_form(run)
     return _forms[key]
 
 
@@ -38,8 +37,8 @@ def priced(form, machine, replicas):
 
 def step_time(row, run, machine):
     """Of a step, as the binding says it."""
-    form, steps = form_of(row, run)
-    time = priced(form, machine, run.replicas)
+    text, steps = text_of(row, run)
+    time = priced(parsed(text), machine, run.replicas)
     return {**time, "seconds": time["seconds"] / steps}
 
 

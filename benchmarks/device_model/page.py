@@ -33,6 +33,8 @@ REMARKS = {
     "conv (narrow groups)": "the Mk1 ran groups of fewer than 8 channels outside the matrix unit; right within a factor of four",
     "conv (8 channels and more)": "a row of a large batch where the library ran out of memory, and 3x3 groups of 8 channels at batch 1",
     "spmm": "inner loops of sparse blocks are known by their rate only",
+    "memory-fit": "partitions of stencils whose published size does not follow their least rows; of the training of nanoGPT half of what "
+    "lives always: its kernels of attention, their code and in how many chunks they work are not known",
     "stencil": "14 % too fast in the middle: loops of the compiler are priced by one number an iteration; two rows on 16 IPUs are 2 to 3 "
     "times slower than on 8",
     "bsp-breakdown": "the division of one step: small fragments cost less than the numbers that stand for all of them",

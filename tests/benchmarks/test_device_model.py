@@ -66,9 +66,7 @@ def missing(rows, results):
 
 
 def test_kinds_that_are_expressed_are_expressed_whole(rows, results):
-    # A share of the time of another program, a size that no formula gives, and what a whole network keeps.
-    networks = {f"memory-fit-00{number}" for number in (28, 29, 30)}
-    assert missing(rows, results) == {"stencil-0002", "memory-bandwidth-0012"} | networks
+    assert missing(rows, results) == {"stencil-0002"}  # a share of the time of another program
 
 
 @pytest.mark.slow
@@ -119,7 +117,7 @@ def test_the_table_ends_with_targets_rows_and_errors(capsys, tmp_path):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3].startswith("inside the target: gemm, conv, spmm, memory-fit, stencil, reduction, ")
     assert lines[-3].endswith("; outside: none")
-    assert lines[-2] == "expressed: 532 of 565 rows, 94.2 %"
+    assert lines[-2] == "expressed: 536 of 565 rows, 94.9 %"
     assert re.fullmatch(r"all: median [\d.]+ %, 90th percentile [\d.]+ %", lines[-1])
     assert any(re.match(r"gemm +39 +39 +39 .* 8 / 18 inside$", line) for line in lines)
     assert any(re.match(r"conv +227 +227 +195 ", line) for line in lines)

@@ -10,6 +10,7 @@ OPTIMIZERS = {
     "sgd": functools.partial(poptorch.optim.SGD, lr=0.01),
     "momentum": functools.partial(poptorch.optim.SGD, lr=0.01, momentum=0.9),
     "adam": functools.partial(poptorch.optim.AdamW, lr=0.01, accum_type=torch.float16),
+    "adam fp32": functools.partial(poptorch.optim.AdamW, lr=0.01),
     "lamb": functools.partial(poptorch.optim.LAMB, lr=0.01, accum_type=torch.float16),
 }
 PARTIALS = {"fp16": torch.float16, "fp32": torch.float32}

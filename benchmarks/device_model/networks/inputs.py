@@ -44,6 +44,10 @@ def text(batch, length, is_causal):
     return _numbers(batch, length), _numbers(batch, length), _values(1, 1, length if is_causal else 1, length)
 
 
+def following_words(batch, length):
+    return *text(batch, length, is_causal=True), _numbers(batch, length).long()
+
+
 def images(batch, size, is_training=False):
     result = [_values(batch, 3, size, size)]
     if is_training:

@@ -243,6 +243,27 @@ def decoder(config):
     return run
 
 
+NANOGPT_WORDS = 65  # letters: the parameters that are published and not of layers
+
+
+def nanogpt(row):
+    """The row says all of it."""
+    layers, heads, width = (int(re.search(rf"(\d+) {what}", row.workload)[1]) for what in ("layers", "heads", "dim"))
+    length = int(row.parameters["seq"])
+    config = transformers.Transformer(
+        layers, width, heads, vocabulary=NANOGPT_WORDS, positions=length, before=True, causal=True
+    )
+    decoder = transformers.FlashDecoder if row.parameters["attention"] == "flash" else transformers.Decoder
+    return Run(
+        lambda: decoder(config, [layers]),
+        lambda batch: inputs.following_words(batch, length),
+        int(re.search(r"micro-batch (\d+)", row.workload)[1]),
+        is_training=True,
+        replicas=row.ipus,
+        optimizer="adam fp32",
+    )
+
+
 # What a row's workload says, and how it ran; the first that fits.
 RUNS = (
     ("model-train", r"^MLPerf BERT-Large pretraining", mlperf_bert),
@@ -254,6 +275,7 @@ RUNS = (
     ("model-train", r"^ResNeXt-101 training", resnext_training),
     ("model-train", r"^ViT training", vit_training),
     ("model-train", r"^Conformer-medium training", conformer_training),
+    ("memory-fit", r"^nanoGPT training", nanogpt),
     ("model-infer", r"^ALBERT inference", served_encoder(transformers.ALBERT_BASE)),
     ("model-infer", r"^BERT-base inference", served_encoder(BASE)),
     ("model-infer", r"^BERT-large inference", served_encoder(LARGE)),

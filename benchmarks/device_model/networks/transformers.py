@@ -249,6 +249,18 @@ class Decoder(nn.Module):
         return poptorch.identity_loss(loss, reduction="none")
 
 
+class FlashDecoder(Decoder):
+    """As Decoder, whose scores are made once more for their gradients; everything else is kept. How many chunks the scores are made
+    in is not said here: those of a layer live at once."""
+
+    def __init__(self, config, layers):
+        super().__init__(config, layers)
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.LayerNorm)):
+                module.register_forward_pre_hook(lambda _, arguments: tuple(checkpoint(x, True) for x in arguments))
+                module.register_forward_hook(lambda _, arguments, result: checkpoint(result, True))
+
+
 class TextEncoder(nn.Module):
     """The text side of CLIP: the state at the end of the text, projected."""
 
