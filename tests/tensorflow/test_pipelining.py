@@ -2,6 +2,7 @@
 
 import enum
 
+import both
 import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
@@ -45,3 +46,12 @@ def test_what_an_optimizer_function_returns():
                 setattr(output, name, value)
             with pytest.raises(TypeError, match=f"OptimizerFunctionOutput: {name} is a"):
                 ops.OptimizerFunctionOutput(**{"opt": optimizer, "loss": loss, name: value})
+
+
+def test_a_recomputation_checkpoint_is_an_identity():
+    def net(x):
+        y = ops.recomputation_checkpoint([x, {"x": 2 * x}], name="kept")
+        assert y[0].op.name.startswith("kept/") and y[1]["x"].shape == [3]
+        return y[0], tf.gradients(y[1]["x"], x)
+
+    both.check(net, (both.some(3),))

@@ -11,6 +11,8 @@ namespace {
   register_op({.name = "IpuOutfeedEnqueue",
                .attributes = {"queue: string", "mode: string", "T: list(type) >= 1"},
                .inputs = {"element: T"}});
+  register_op(
+      {.name = "IpuPrint", .attributes = {"title: string", "T: list(type) >= 1"}, .inputs = {"x: T"}});
   // The body is a graph of Python's (loops.py), found by the name of the op.
   register_op(
       {.name = "IpuRepeat",

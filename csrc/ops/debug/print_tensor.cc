@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "kernels/debug/tensor_text.h"
+#include "ops/definition/node_import_call.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/work.h"
 
@@ -27,6 +28,11 @@ void import_print_tensor(AtenImportCall& call) {
     attributes.set(name, call.integer(name));
   attributes.set("print_gradient", call.boolean("print_gradient"));
   call.set_result(0, call.op("print_tensor", {call.tensor("x")}, attributes));
+}
+
+// An effect: nothing reads what the op gives.
+void import_print(NodeImportCall& call) {
+  call.op("print_tensor", {call.operand(0)}, {{"title", call.text("title")}, {"print_gradient", false}});
 }
 
 const OpRegistration print_tensor =
@@ -68,6 +74,11 @@ const OpRegistration print_tensor =
         .from_aten({"poptorch::print_tensor"}, import_print_tensor)
         .samples({{{ir::Type{DType::kF32, {2, 3}}}, {}},
                   {{ir::Type{DType::kI32, {4}}}, {{"title", std::string("counts")}, {"aligned", true}}}});
+
+struct PrintImporters {
+  PrintImporters() { register_tensorflow_importer("Print", import_print, kIpu); }
+};
+const PrintImporters print_importers;
 
 }  // namespace
 }  // namespace ipu::ops

@@ -129,45 +129,49 @@ def _group_norm(
 ) -> tf.Tensor:
     """`groups`: None is one for each channel."""
     x = tf.convert_to_tensor(inputs)
-    axis, channels = _channels(x, channels_axis)
+    axis, channels = channels_of(x.shape, channels_axis, x.name)
     groups = channels if groups is None else groups
-    if groups < 1 or groups > channels or channels % groups:
-        raise ValueError(f"{channels} channels of {x.name} cannot be split into {groups} groups of one size")
+    check_groups(channels, groups, x.name)
     with v1.variable_scope(scope, default_scope, [inputs], reuse=reuse):
-        y = normalised(x, groups, axis, epsilon, strided)
-        shape = [channels if i == axis else 1 for i in range(x.shape.rank)]
         parameters = {
-            name: tf.cast(
-                tf.reshape(_parameter(name, channels, x.dtype, initializers, collections, trainable), shape), y.dtype
-            )
+            name: _parameter(name, channels, x.dtype, initializers, collections, trainable) if is_wanted else None
             for name, is_wanted in wanted.items()
-            if is_wanted
         }
-        if "gamma" in parameters:
-            y = y * parameters["gamma"]
-        if "beta" in parameters:
-            y = y + parameters["beta"]
-        return tf.cast(y, x.dtype)
+        return grouped(x, groups, axis, epsilon, strided, parameters["gamma"], parameters["beta"])
 
 
-def _channels(x: tf.Tensor, axis: int) -> tuple[int, int]:
-    """The dimension of channels, counted from 0, and their number."""
-    rank = x.shape.rank
+def channels_of(shape: tf.TensorShape, axis: int, what: str) -> tuple[int, int]:
+    """The dimension of channels, counted from 0, and their number. `what` is named by errors."""
+    rank = shape.rank
     if rank is None:
-        raise ValueError(f"the number of dimensions of {x.name} is not known: give it a shape")
+        raise ValueError(f"the number of dimensions of {what} is not known: give it a shape")
     if rank < 2:
-        raise ValueError(f"{x.name} of shape {x.shape} has no dimension of channels beside that of the batch")
+        raise ValueError(f"{what} of shape {shape} has no dimension of channels beside that of the batch")
     if not -rank <= axis < rank:
-        raise ValueError(f"channels_axis {axis} is not a dimension of {x.name}, which has shape {x.shape}")
+        raise ValueError(f"channels_axis {axis} is not a dimension of {what}, which has shape {shape}")
     found = axis % rank
     if found not in (1, rank - 1):
-        raise ValueError(f"channels_axis {axis} of {x.name}, which has shape {x.shape}: it is 1 or the last dimension")
-    channels = x.shape[found]
+        raise ValueError(f"channels_axis {axis} of {what}, which has shape {shape}: it is 1 or the last dimension")
+    channels = shape[found]
     if channels is None:
-        raise ValueError(
-            f"the number of channels of {x.name}, which has shape {x.shape}, is not known: give it a shape"
-        )
+        raise ValueError(f"the number of channels of {what}, which has shape {shape}, is not known: give it a shape")
     return found, channels
+
+
+def check_groups(channels: int, groups: int, what: str) -> None:
+    if groups < 1 or groups > channels or channels % groups:
+        raise ValueError(f"{channels} channels of {what} cannot be split into {groups} groups of one size")
+
+
+def grouped(x: tf.Tensor, groups: int, axis: int, epsilon: float, strided: bool, gamma: Any, beta: Any) -> tf.Tensor:
+    """Normalised over groups of the channels at `axis`, times gamma, plus beta; each of these may be None."""
+    y = normalised(x, groups, axis, epsilon, strided)
+    shape = [x.shape[axis] if i == axis else 1 for i in range(x.shape.rank)]
+    if gamma is not None:
+        y = y * tf.cast(tf.reshape(gamma, shape), y.dtype)
+    if beta is not None:
+        y = y + tf.cast(tf.reshape(beta, shape), y.dtype)
+    return tf.cast(y, x.dtype)
 
 
 def normalised(x: tf.Tensor, groups: int, axis: int, epsilon: float, strided: bool) -> tf.Tensor:

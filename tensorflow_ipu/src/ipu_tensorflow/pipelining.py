@@ -1,4 +1,4 @@
-"""What `ipu.pipelining_ops` says of pipelines: their schedules, and options and results of their functions."""
+"""What `ipu.pipelining_ops` says of pipelines: their schedules, options and results of their functions, and what they keep."""
 
 from __future__ import annotations
 
@@ -70,3 +70,9 @@ class OptimizerFunctionOutput:
                 if not isinstance(value, kind):
                     raise TypeError(f"OptimizerFunctionOutput: {name} is a {kind.__name__}, not {type(value).__name__}")
         super().__setattr__(name, value)
+
+
+def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
+    """The tensors of a structure as they are; nothing is computed again that they could spare."""
+    with tf.name_scope(name or "recomputation_checkpoint"):
+        return tf.nest.map_structure(tf.identity, tensors)

@@ -32,12 +32,16 @@ def dropout(
         )
     with tf.name_scope(name or "dropout"):
         x = tf.convert_to_tensor(x)
-        known = host.constant_value(tf.convert_to_tensor(rate))
-        if known is not None and not 0 <= known < 1:
-            raise ValueError(f"dropout(x, rate={known}): rate is the probability to drop, at least 0 and less than 1")
+        check_rate(host.constant_value(tf.convert_to_tensor(rate)))
         drop = tf.cast(rate, tf.float32)
         keep = _uniform(_mask_shape(x, noise_shape), seed) >= drop
         return tf.where(keep, x * tf.cast(1.0 / (1.0 - drop), x.dtype), tf.zeros_like(x))
+
+
+def check_rate(rate: Any) -> None:
+    """Of a rate that is known."""
+    if rate is not None and not 0 <= rate < 1:
+        raise ValueError(f"dropout(x, rate={rate}): rate is the probability to drop, at least 0 and less than 1")
 
 
 def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int] | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -141,8 +142,65 @@ def over_time(
     return outputs.stack(), last
 
 
-def functions(activation: str, recurrent_activation: str) -> tuple[Function, Function]:
-    return _FUNCTIONS[activation], _FUNCTIONS[recurrent_activation]
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What steps compute: names of functions, and the type of partial results of products."""
+
+    activation: str
+    recurrent_activation: str
+    partials: tf.DType
+
+    @property
+    def functions(self) -> tuple[Function, Function]:
+        return _FUNCTIONS[self.activation], _FUNCTIONS[self.recurrent_activation]
+
+
+def cell(activation: Any, recurrent_activation: Any, partials_dtype: Any) -> Cell:
+    """Of what users give, checked."""
+    names = activation_name(activation), activation_name(recurrent_activation, True)
+    return Cell(*names, float_type(partials_dtype, "partials_dtype"))
+
+
+def lstm(
+    cell: Cell, inputs: Any, states: Sequence[Any], kernel: Any, recurrent: Any, bias: Any, lengths: Any = None
+) -> tuple[Any, list[Any]]:
+    """Outputs at all times, and h and c at the end.
+
+    Args:
+        inputs: [time, sample, feature].
+        states: h and c before the first time.
+        kernel, recurrent: weights of the inputs and of the state, for all gates.
+        bias: of one dimension.
+        lengths: see over_time.
+    """
+    product = Product(cell.partials)
+    projected = product.of_all_steps(inputs, kernel) + bias
+    return over_time(lstm_step(product, recurrent, *cell.functions), [projected], states, lengths)
+
+
+def gru(
+    cell: Cell,
+    inputs: Any,
+    state: Any,
+    kernel: Any,
+    recurrent: Any,
+    bias: Any,
+    recurrent_bias: Any = None,
+    lengths: Any = None,
+    attention: Any = None,
+) -> tuple[Any, Any]:
+    """Outputs at all times, and the state at the end; as `lstm`. See gru_step for the last three."""
+    product = Product(cell.partials)
+    given = [product.of_all_steps(inputs, kernel) + bias]
+    given += [] if attention is None else [attention]
+    step = gru_step(product, recurrent, *cell.functions, recurrent_bias)
+    outputs, (last,) = over_time(step, given, [state], lengths)
+    return outputs, last
+
+
+def zeros(inputs: Any, units: int) -> Any:
+    """A state for inputs [time, sample, feature]."""
+    return tf.zeros([tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1], units], inputs.dtype)
 
 
 def check_inputs(shape: Any, what: str) -> int:

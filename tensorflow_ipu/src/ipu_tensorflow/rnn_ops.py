@@ -33,11 +33,9 @@ class _Recurrent(Layer):
     ) -> None:
         super().__init__(dtype=recurrence.float_type(dtype, "dtype"), name=name)
         self._num_units = int(num_units)
-        self._product = recurrence.Product(recurrence.float_type(partials_dtype, "partials_dtype"))
+        self._cell = recurrence.cell(activation, recurrent_activation, partials_dtype)
         self._weights_initializer = weights_initializer or v1.glorot_uniform_initializer(seed)
         self._bias_initializer = bias_initializer
-        names = recurrence.activation_name(activation), recurrence.activation_name(recurrent_activation, True)
-        self._functions = recurrence.functions(*names)
 
     @property
     def num_units(self) -> int:
@@ -66,29 +64,17 @@ class _Recurrent(Layer):
     def _bias(self, name: str, shape: list[int], initial: Any) -> Any:
         return self.add_weight(name, shape, initializer=self._bias_initializer or initial)
 
-    def _zeros(self, inputs: Any) -> Any:
-        return tf.zeros(
-            [tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1], self._num_units], inputs.dtype
-        )
-
-    def _over_time(
-        self, inputs: Any, states: list[Any], training: bool, lengths: Any = None, attention: Any = None
-    ) -> tuple[Any, list[Any]]:
-        inputs, kernel = tf.convert_to_tensor(inputs, self.dtype), tf.convert_to_tensor(self.kernel)
+    def _weights(self) -> tuple[Any, Any]:
+        """Of the inputs and of the state."""
+        kernel = tf.convert_to_tensor(self.kernel)
         size = kernel.shape[0] - self._num_units
-        bias, step = self._step(kernel[size:])
-        projected = self._product.of_all_steps(inputs, kernel[:size]) + bias
-        given = [projected] if attention is None else [projected, attention]
-        outputs, last = recurrence.over_time(step, given, states, lengths)
-        if training:
-            return outputs, last
-        text = f"{type(self).__name__} '{self.name}' has no gradient, since {_NO_GRADIENT}"
-        outputs, *last = [tf.raw_ops.PreventGradient(input=x, message=text) for x in (outputs, *last)]
-        return outputs, last
+        return kernel[:size], kernel[size:]
 
-    def _step(self, kernel: Any) -> tuple[Any, Any]:
-        """The bias of the inputs, and the step."""
-        raise NotImplementedError
+    def _results(self, training: bool, *results: Any) -> list[Any]:
+        if training:
+            return list(results)
+        text = f"{type(self).__name__} '{self.name}' has no gradient, since {_NO_GRADIENT}"
+        return [tf.raw_ops.PreventGradient(input=x, message=text) for x in results]
 
 
 class PopnnLSTM(_Recurrent):
@@ -112,18 +98,19 @@ class PopnnLSTM(_Recurrent):
 
     def _call(self, inputs: Any, initial_state: Any, training: bool, lengths: Any = None) -> tuple[Any, Any]:
         state = v1.nn.rnn_cell.LSTMStateTuple
+        inputs = tf.convert_to_tensor(inputs, self.dtype)
         if initial_state is None:
-            initial_state = state(self._zeros(inputs), self._zeros(inputs))
+            zeros = recurrence.zeros(inputs, self._num_units)
+            initial_state = state(zeros, zeros)
         elif not isinstance(initial_state, state):
             raise ValueError(
                 f"initial_state of {type(self).__name__} is an LSTMStateTuple(c, h), not {type(initial_state).__name__}"
             )
         before = [tf.convert_to_tensor(part, self.dtype) for part in (initial_state.h, initial_state.c)]
-        outputs, (h, c) = self._over_time(inputs, before, training, lengths)
+        bias = tf.reshape(self.biases, [-1])
+        outputs, (h, c) = recurrence.lstm(self._cell, inputs, before, *self._weights(), bias, lengths)
+        outputs, h, c = self._results(training, outputs, h, c)
         return outputs, state(c, h)
-
-    def _step(self, kernel: Any) -> tuple[Any, Any]:
-        return tf.reshape(self.biases, [-1]), recurrence.lstm_step(self._product, kernel, *self._functions)
 
 
 class PopnnGRU(_Recurrent):
@@ -170,8 +157,16 @@ class PopnnGRU(_Recurrent):
     def _call(
         self, inputs: Any, initial_state: Any, training: bool, lengths: Any = None, attention: Any = None
     ) -> tuple[Any, Any]:
-        before = self._zeros(inputs) if initial_state is None else tf.convert_to_tensor(initial_state, self.dtype)
-        outputs, (state,) = self._over_time(inputs, [before], training, lengths, attention)
+        inputs = tf.convert_to_tensor(inputs, self.dtype)
+        before = recurrence.zeros(inputs, self._num_units) if initial_state is None else initial_state
+        before = tf.convert_to_tensor(before, self.dtype)
+        biases, of_state = self._all_biases(), None
+        if self._reset_after:
+            biases, of_state = biases[:, 0], tf.reshape(biases[:, 1], [-1])
+        weights = (*self._weights(), tf.reshape(biases, [-1]), of_state)
+        outputs, state = self._results(
+            training, *recurrence.gru(self._cell, inputs, before, *weights, lengths, attention)
+        )
         return outputs, state
 
     def _bias_shape(self) -> list[int]:
@@ -179,13 +174,6 @@ class PopnnGRU(_Recurrent):
 
     def _all_biases(self) -> Any:
         return tf.convert_to_tensor(self.biases)
-
-    def _step(self, kernel: Any) -> tuple[Any, Any]:
-        biases = self._all_biases()
-        first, second = biases, None
-        if self._reset_after:
-            first, second = biases[:, 0], tf.reshape(biases[:, 1], [-1])
-        return tf.reshape(first, [-1]), recurrence.gru_step(self._product, kernel, *self._functions, second)
 
 
 class PopnnDynamicLSTM(PopnnLSTM):

@@ -83,6 +83,7 @@ def ipu_scope(device: str) -> Iterator[None]:
 # What a program may well build beside a unit: inputs, variables and their initial values.
 _BESIDE_UNITS = {
     "Placeholder",
+    "PlaceholderWithDefault",
     "Const",
     "NoOp",
     "VarHandleOp",

@@ -5,11 +5,11 @@ from ipu_tensorflow.forwarding import forwarder
 __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
-        "ops": [
-            "print_tensor",
+        "internal_ops": [
+            "print_tensor", "remap", "remap_deduce", "recompute", "block_recompute",
         ],
         "later": [
-            "get_current_iteration_counter", "fifo", "remap", "remap_deduce", "recompute", "block_recompute",
+            "get_current_iteration_counter", "fifo",
         ],
     },
 )

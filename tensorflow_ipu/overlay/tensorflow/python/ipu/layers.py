@@ -6,9 +6,14 @@ __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
         "layers": [
-            "Dropout", "Embedding", "GroupNormalization", "InstanceNormalization", "LayerNormalization", "PopnnGRU",
-            "PopnnLSTM", "RecomputationCheckpoint", "GRU=PopnnGRU", "LSTM=PopnnLSTM", "GroupNorm=GroupNormalization",
+            "Dropout", "Embedding", "RecomputationCheckpoint",
+        ],
+        "norm_layers": [
+            "GroupNormalization", "InstanceNormalization", "LayerNormalization", "GroupNorm=GroupNormalization",
             "InstanceNorm=InstanceNormalization", "LayerNorm=LayerNormalization",
+        ],
+        "recurrent_layers": [
+            "PopnnGRU", "PopnnLSTM", "GRU=PopnnGRU", "LSTM=PopnnLSTM",
         ],
         "later": [
             "AssumeEqualAcrossReplicas",

@@ -7,9 +7,10 @@ __getattr__, __dir__, __all__ = forwarder(
     {
         "pipelining": [
             "OptimizerFunctionOutput", "PipelineSchedule", "PipelineStageOptions", "RecomputationMode",
+            "recomputation_checkpoint",
         ],
         "later": [
-            "pipeline", "recomputation_checkpoint",
+            "pipeline",
         ],
     },
 )
