@@ -41,6 +41,12 @@ def native() -> types.ModuleType:
     return _native
 
 
+@functools.cache
+def node_types() -> frozenset[tuple[str, str]]:
+    """Domain and type of all nodes that can be compiled."""
+    return frozenset((domain, entry[0]) for domain in ("tf", "ipu") for entry in native().importers(domain))
+
+
 def system_ipus() -> int:
     """IPUs of the machine that this process emulates."""
     return int(native().system_ipus())

@@ -298,6 +298,30 @@ def handle_shape_and_type(handle: Tensor) -> tuple[tf.TensorShape, tf.DType]:
     return tf.TensorShape(data.shape_and_type[0].shape), dtypes.as_dtype(data.shape_and_type[0].dtype)
 
 
+# --- shapes
+
+
+def _is_unknown(tensor: Tensor) -> bool:
+    return tensor.dtype not in (dtypes.variant, dtypes.resource) and not tensor.shape.is_fully_defined()
+
+
+def loses_shape(op: Operation) -> bool:
+    """Whether a result has no shape that is known while the graph is built, and all that the operation reads has."""
+    return any(map(_is_unknown, op.outputs)) and not any(map(_is_unknown, op.inputs))
+
+
+def first_unknown_shape(tensor: Tensor) -> Operation:
+    """The operation at which the shape of a tensor is lost, on the way of first operands."""
+    seen = set()
+    while tensor.op.name not in seen:
+        seen.add(tensor.op.name)
+        before = next(filter(_is_unknown, tensor.op.inputs), None)
+        if before is None:
+            break
+        tensor = before
+    return tensor.op
+
+
 # --- lines of the user
 
 

@@ -14,24 +14,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tensorflow import attributes, host, order
-from ipu_tensorflow.errors import refuse_operations
+from ipu_tensorflow import attributes, core, host, order, ways_out
+from ipu_tensorflow.errors import Refused, refuse_operations
 
 _ALIASES = {"Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault", "EnsureShape"}
 _SHAPES = {"Shape", "ShapeN", "Size", "Rank", "VariableShape"}
 _READS = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
 _LOOPS = {"While", "StatelessWhile"}
 _CONDITIONS = {"If", "StatelessIf"}
-_REF_VARIABLES = {"Variable", "VariableV2", "TemporaryVariable"}
-_REF_VARIABLE = "is a ref variable; only resource variables work inside a unit (use_resource=True)"
-_BY_VALUES = (
-    "has results whose shapes depend on values; shapes inside a unit are static. Use a mask, or pad to a known size"
-)
-_REFUSED = {
-    **dict.fromkeys(["Unique", "UniqueV2", "UniqueWithCounts", "Where", "ListDiff", "DynamicPartition"], _BY_VALUES),
-    **dict.fromkeys([f"NonMaxSuppression{version}" for version in ("", "V2", "V3", "V4", "V5")], _BY_VALUES),
-    **dict.fromkeys(_REF_VARIABLES, _REF_VARIABLE),
-}
 # Effects on something that is not a variable; operations of one kind keep their order.
 _EFFECTS = {"Assert": "assert", "Print": "print", "PrintV2": "print", "IpuPrint": "print"}
 _FEEDS = {"IpuInfeedDequeue", "IpuOutfeedEnqueue"}
@@ -56,6 +46,7 @@ class Records:
     variables: list[Variable] = field(default_factory=list)  # in the order of data["graph"]["variables"]
     names: list[str] = field(default_factory=list)  # of the values handed back
     folded: list[Any] = field(default_factory=list)  # tensors around the graph whose value was taken as it stands
+    lost: dict[str, host.Operation] = field(default_factory=dict)  # by name of the node: where shapes are lost
 
 
 @dataclass
@@ -87,8 +78,9 @@ def of_graph(
         place.values[tensor.name] = tensor.name
         fed.append((tensor.name, np.dtype(tensor.dtype.as_numpy_dtype), tensor.shape.as_list()))
     results = place.write(outputs, operations)
-    writer.finish()
     nodes = _without_dead(place.nodes, set(results))
+    writer.refuse_unknown(nodes)
+    writer.finish()
     names = list(writer.variables)
     table = {v.name: (v.dtype, v.shape) for v in writer.variables.values()}
     body = {
@@ -107,7 +99,7 @@ def of_graph(
         "versions": {"tf": 1, "ipu": 1},
         "graph": body,
     }
-    return Records(data, list(writer.variables.values()), results, writer.folded)
+    return Records(data, list(writer.variables.values()), results, writer.folded, writer.lost)
 
 
 class _Writer:
@@ -115,29 +107,53 @@ class _Writer:
 
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
-        self.refused: list[tuple[host.Operation, str]] = []
+        self.refused: list[Refused] = []
+        self.unknown: dict[str, host.Operation] = {}  # by name of the node: of a type without a rule
+        self.lost: dict[str, host.Operation] = {}
         self.folded: list[Any] = []
+
+    def refuse(self, op: host.Operation, why: str, is_invalid: bool = True) -> None:
+        self.refused.append(Refused(op, why, is_invalid))
+
+    def refuse_unknown(self, nodes: list[dict]) -> None:
+        """Of the nodes that are left, those that the core does not know."""
+        for node in nodes if self.unknown else ():
+            if node["name"] in self.unknown:
+                op = self.unknown[node["name"]]
+                self.refuse(op, ways_out.of_unknown(op.type).why, is_invalid=False)
+            for graph in node["subgraphs"].values():
+                self.refuse_unknown(graph["nodes"])
 
     def check_input(self, tensor: Any, outside: Any) -> None:
         source = outside.op if outside is not None else tensor.op
         if source.type == "Identity":
             source = source.inputs[0].op
-        if source.type in _REF_VARIABLES:
-            self.refused.append((source, _REF_VARIABLE))
-        if not tensor.shape.is_fully_defined():
-            self.refused.append((tensor.op, f"has the shape {tensor.shape}; shapes inside a unit are static"))
+        if source.type in ways_out.REF_VARIABLES:
+            self.refuse(source, ways_out.REF_VARIABLES[source.type].why)
+        elif not tensor.shape.is_fully_defined():
+            self._refuse_shape(tensor if outside is None else outside)
         self.check_type(tensor)
 
-    def check_type(self, tensor: Any) -> None:
+    def _refuse_shape(self, tensor: Any) -> None:
+        """An input of the unit: the operation outside at which its shape is lost says why."""
+        lost = host.first_unknown_shape(tensor)
+        why = f"has the shape {tensor.shape}; shapes inside a unit are static"
+        if lost is not tensor.op:
+            shapes = ", ".join(str(result.shape) for result in lost.outputs)
+            why = f"gives {shapes}, so that '{tensor.name}' {why}"
+        self.refuse(lost, f"{why}. State all sizes, or pad to a known size")
+
+    def check_type(self, tensor: Any) -> bool:
         if tensor.dtype == tf.string:
-            self.refused.append((tensor.op, "has the type string, which cannot be compiled"))
+            self.refuse(tensor.op, "has the type string, which cannot be compiled")
+        return tensor.dtype != tf.string
 
     def variable(self, handle: Any) -> Variable:
         name = handle.op.name
         if name not in self.variables:
             shape, dtype = host.handle_shape_and_type(handle)
             if not shape.is_fully_defined():
-                self.refused.append((handle.op, f"has the shape {shape}; shapes inside a unit are static"))
+                self.refuse(handle.op, f"has the shape {shape}; shapes inside a unit are static")
                 shape = tf.TensorShape([])
             self.variables[name] = Variable(name, np.dtype(dtype.as_numpy_dtype), shape.as_list(), handle)
         return self.variables[name]
@@ -189,8 +205,8 @@ class _Place:
         results = [tensor.name for tensor in op.outputs]
         if kind == "Placeholder":
             self._write_placeholder(op)
-        elif kind in _REFUSED and not self._fold(op):
-            self.writer.refused.append((op, _REFUSED[kind]))
+        elif (refusal := ways_out.of_invalid(kind)) is not None and not self._fold(op):
+            self.writer.refuse(op, refusal.why)
             self._give_up(op)
         elif kind in ("NoOp", "VarHandleOp"):
             pass
@@ -217,9 +233,7 @@ class _Place:
             self.writer.folded.append(tensor)
             self._constant(tensor.op, name, attributes.tensor(tensor.op))
         else:
-            self.writer.refused.append(
-                (op, "is a placeholder inside the computation: nothing can feed it. Make it outside")
-            )
+            self.writer.refuse(op, "is a placeholder inside the computation: nothing can feed it. Make it outside")
             self._give_up(op)
 
     def _give_up(self, op: host.Operation) -> None:
@@ -263,6 +277,13 @@ class _Place:
 
     def resource(self, tensor: Any) -> Any:
         """The handle of the variable behind a tensor of type resource."""
+        source = self._resource_source(tensor)
+        if source.op.type != "VarHandleOp":
+            self.writer.refuse(source.op, ways_out.OTHER_RESOURCE)
+            self.writer.finish()
+        return source
+
+    def _resource_source(self, tensor: Any) -> Any:
         place: _Place | None = self
         while True:
             op = tensor.op
@@ -270,13 +291,10 @@ class _Place:
                 tensor, place = place.outside[tensor.name], place.parent
             elif op.type in _ALIASES or op.type in _LOOPS:
                 tensor = op.inputs[tensor.value_index if op.type in _LOOPS else 0]
-            elif op.type == "VarHandleOp":
-                return tensor
             elif place is not None and (inside := place._inside(tensor)) is not None:
                 tensor, place = inside
             else:
-                self.writer.refused.append((op, "gives a resource that is no variable, which cannot be compiled"))
-                self.writer.finish()
+                return tensor
 
     def _inside(self, tensor: Any) -> tuple[Any, _Place] | None:
         """What a call or a branch of a condition gives as this tensor. The other branch has something to stand in for a variable
@@ -314,6 +332,8 @@ class _Place:
         if op.type in _ALIASES or op.type in ("Placeholder", "VarHandleOp", "IdentityN"):
             return []
         handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource]
+        if handles and not _has_rule(op):
+            return []
         return [("variable " + self.resource(tensor).op.name, op.type not in _READS) for tensor in handles]
 
     # --- functions
@@ -378,9 +398,20 @@ class _Place:
         elif op.type == "Assert":
             self._write_assert(op)
         else:
-            for tensor in [*op.inputs, *op.outputs]:
-                self.writer.check_type(tensor)
-            self._emit(op, [self.operand(tensor) for tensor in op.inputs], attributes.of(op))
+            types_fit = [self.writer.check_type(tensor) for tensor in [*op.inputs, *op.outputs]]
+            if all(types_fit) and not _has_rule(op):
+                self._write_unknown(op)
+            else:
+                self._emit(op, [self.operand(tensor) for tensor in op.inputs], attributes.of(op))
+
+    def _write_unknown(self, op: host.Operation) -> None:
+        """An operation that is refused if it is left when dead ones are gone."""
+        self.writer.unknown[self.prefix + op.name] = op
+        sources = [self._resource_source(tensor).op for tensor in op.inputs if tensor.dtype == tf.resource]
+        for source in sources:
+            if source.type != "VarHandleOp":
+                self.writer.refuse(source, f"{ways_out.OTHER_RESOURCE}: {ways_out.of_unknown(op.type).way}")
+        self._emit(op, [self.operand(tensor) for tensor in op.inputs if tensor.dtype != tf.resource], {})
 
     def _emit(
         self,
@@ -396,6 +427,8 @@ class _Place:
         if results is None:
             results = [self.prefix + tensor.name for tensor in op.outputs]
             self.values |= {tensor.name: result for tensor, result in zip(op.outputs, results)}
+        if host.loses_shape(op):
+            self.writer.lost[self.prefix + op.name] = op
         domain, kind = attributes.kind_of(op)
         node = {"domain": domain, "type": kind, "name": self.prefix + op.name, "operands": operands, "results": results}
         node |= {
@@ -519,6 +552,10 @@ class _Place:
                 return False
             self._constant(op, result.name, np.array(value, result.dtype.as_numpy_dtype))
         return True
+
+
+def _has_rule(op: host.Operation) -> bool:
+    return attributes.kind_of(op) in core.node_types()
 
 
 def _located(node: dict[str, Any], line: tuple[str, int] | None) -> dict[str, Any]:

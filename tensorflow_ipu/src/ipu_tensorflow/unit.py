@@ -55,7 +55,7 @@ def _native_unit(found: records.Records, ipu: int) -> Any:
         unit.written  # noqa: B018  (imports the records: whatever cannot be compiled is said here)
         return unit
     except native.Error as error:
-        raise from_core(error) from None
+        raise from_core(error, found.lost) from None
 
 
 def _place(
