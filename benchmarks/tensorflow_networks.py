@@ -38,17 +38,21 @@ def _convolution(x, filters, kernel, stride, training, relu=True):
     return tf.nn.relu(x) if relu else x
 
 
-def resnet18(x, training):
-    """For 32x32 images: a 3x3 stem, no pooling before the stages."""
-    x = _convolution(x, 64, 3, 1, training)
-    for filters, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        for first in (stride, 1):
-            inner = _convolution(x, filters, 3, first, training)
-            inner = _convolution(inner, filters, 3, 1, training, relu=False)
-            if first != 1 or x.shape[-1] != filters:
-                x = _convolution(x, filters, 1, first, training, relu=False)
-            x = tf.nn.relu(inner + x)
-    return tf.layers.dense(tf.reduce_mean(x, [1, 2]), 10)
+def resnet(stages):
+    """For 32x32 images: a 3x3 stem, no pooling before the stages of so many filters with two blocks each."""
+
+    def net(x, training):
+        x = _convolution(x, stages[0], 3, 1, training)
+        for stage, filters in enumerate(stages):
+            for stride in (1 if stage == 0 else 2, 1):
+                inner = _convolution(x, filters, 3, stride, training)
+                inner = _convolution(inner, filters, 3, 1, training, relu=False)
+                if stride != 1 or x.shape[-1] != filters:
+                    x = _convolution(x, filters, 1, stride, training, relu=False)
+                x = tf.nn.relu(inner + x)
+        return tf.layers.dense(tf.reduce_mean(x, [1, 2]), 10)
+
+    return net
 
 
 def resnet50(x, training):
@@ -176,7 +180,7 @@ NETWORKS = {
     "lstm": Network(popnn_lstm, numbers(32, 256), plain=lstm),
     "lstm-cells": Network(lstm, numbers(32, 256)),
     "lenet": Network(lenet, numbers(28, 28, 1)),
-    "resnet18": Network(resnet18, numbers(32, 32, 3)),
+    "resnet18": Network(resnet((64, 128, 256, 512)), numbers(32, 32, 3)),
     "resnet50": Network(resnet50, numbers(224, 224, 3), 1000),
     "bert-small": Network(transformer(256, 4, 4), tokens, 2, adam),
     "bert-base-4": Network(transformer(768, 4, 12), tokens, 2, adam),
