@@ -74,7 +74,7 @@ def lstm(x, training):
     """2 layers of 256 over 32 steps, classified by the last output; the loop that TensorFlow has for its own devices."""
     for layer in range(2):
         with tf.variable_scope(f"layer_{layer}"):
-            x, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(256), x, dtype=tf.float32)
+            x, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(256), x, dtype=x.dtype)
     return tf.layers.dense(x[:, -1], 10)
 
 
