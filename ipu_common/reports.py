@@ -75,8 +75,13 @@ class Report:
 
     @property
     def is_maximum(self) -> bool:
-        """Whether a value decides how long a run takes: then cycles are those of the longest one."""
+        """Whether a value decides how long a run takes, and cycles are those of the longest one."""
         return bool(self._figures["time"]["is_maximum"])
+
+    @property
+    def maximum_cycles(self) -> int:
+        """Cycles of the longest run: more than `cycles` where loops are expected to end before their bounds."""
+        return int(self._figures["time"]["maximum_cycles"])
 
     @property
     def samples_per_second(self) -> float | None:

@@ -25,14 +25,18 @@ constexpr int64_t kMostTrips = int64_t{1} << 20;
 
 class Schedule {
  public:
-  Schedule(const ir::Module& module, const target::Machine& machine, int64_t replicas)
-      : machine_(machine), ipus_(ipus_of(module)) {
+  enum class Loops : uint8_t { kAsExpected, kToTheirBounds };  // that a value ends
+
+  Schedule(const ir::Module& module, const target::Machine& machine, int64_t replicas, Loops loops)
+      : machine_(machine), ipus_(ipus_of(module)), loops_(loops) {
     replication_ = {replicas, static_cast<int64_t>(ipus_.size())};
   }
 
+  bool expects_less() const { return expects_less_; }
+
   ProgramTime run(const Graph& entry) {
     called(entry);
-    time_.cycles = time_.schedule.back().end();
+    time_.cycles = time_.maximum_cycles = time_.schedule.back().end();
     time_.seconds = time_.cycles / machine_["clock_hz"];
     count_executions();
     add_up();
@@ -137,8 +141,7 @@ class Schedule {
     const ir::Region region(op);
     if (!region.repeats()) return append(called(*region.bodies()[0]), 1, in);
     const Graph& body = region.body();
-    const int64_t trips = op.attributes.integer("trip");
-    time_.is_maximum |= op.attributes.boolean("while", false);
+    const int64_t trips = trips_of(op);
     const KnownScalars known(body, true);
     if (!known.hang_on_index()) return append(called(body, known), static_cast<double>(trips), in);
     if (trips > kMostTrips)
@@ -159,6 +162,16 @@ class Schedule {
       ++alike;
     }
     if (alike > 0) append(last, static_cast<double>(alike), in);
+  }
+
+  int64_t trips_of(const Op& op) {
+    const int64_t bound = op.attributes.integer("trip");
+    if (!op.attributes.boolean("while", false)) return bound;
+    time_.is_maximum = true;
+    const int64_t expected = op.attributes.integer("expected", bound);
+    if (loops_ == Loops::kToTheirBounds) return bound;
+    expects_less_ |= expected < bound;
+    return expected;
   }
 
   // IPUs that take part begin together; an iteration ends when all of them are done.
@@ -238,6 +251,8 @@ class Schedule {
   const target::Machine& machine_;
   const std::vector<int> ipus_;
   target::Replication replication_;
+  const Loops loops_;
+  bool expects_less_ = false;  // than the bound, of a loop
   ProgramTime time_;
   std::unordered_map<const Graph*, size_t> called_;  // numbers in the schedule
   std::unordered_map<const Op*, size_t> timed_;      // numbers in time_.ops, until executions are counted
@@ -252,7 +267,14 @@ ProgramTime program_time(const ir::Module& module, const std::string& entry, con
   const auto found = module.entry_points.find(entry);
   if (found == module.entry_points.end())
     throw Error(ErrorCode::kInvalidProgram, fmt::format("the program has no entry point '{}'", entry));
-  return Schedule(module, machine, replicas).run(*module.find_graph(found->second));
+  const Graph& graph = *module.find_graph(found->second);
+  Schedule schedule(module, machine, replicas, Schedule::Loops::kAsExpected);
+  ProgramTime time = schedule.run(graph);
+  if (!schedule.expects_less()) return time;
+  time.is_maximum = false;
+  time.maximum_cycles =
+      Schedule(module, machine, replicas, Schedule::Loops::kToTheirBounds).run(graph).cycles;
+  return time;
 }
 
 }  // namespace ipu::report

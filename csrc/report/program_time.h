@@ -55,8 +55,10 @@ struct ScheduledGraph {
 struct ProgramTime {
   double cycles = 0;  // of a run of the entry point, until the last IPU is done
   double seconds = 0;
-  bool is_maximum =
-      false;  // a value decides how long it takes: of a loop the declared bound is counted, of an `if` the longer branch
+  // The longest run. More than `cycles` where a value ends loops of which fewer iterations are expected than their declared bounds.
+  double maximum_cycles = 0;
+  // A value decides how long a run takes, and this is the longest one: of a loop the declared bound is counted, of an `if` the longer branch.
+  bool is_maximum = false;
   std::vector<IpuTime> ipus;
   std::vector<TimedOp> ops;  // that take time; they are those of the module
   std::vector<TimeOf> kinds, lines,

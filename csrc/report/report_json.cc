@@ -98,6 +98,8 @@ Json time_of(const Report& r) {
   return {{"cycles", whole_number(time.cycles)},
           {"seconds", time.seconds},
           {"is_maximum", time.is_maximum},
+          {"maximum_cycles", whole_number(time.maximum_cycles)},
+          {"maximum_seconds", time.maximum_cycles / (*r.machine)["clock_hz"]},
           {"figure", r.figure},
           {"expected_error", error_json(r.figure)},
           {"runs_per_second", runs},

@@ -50,6 +50,10 @@ std::string head(const Report& r) {
       text += fmt::format(", {:.4g} TFLOP/s of products in each replica",
                           r.time.operations / r.time.seconds / 1e12);
   }
+  if (r.time.maximum_cycles > r.time.cycles)
+    text += fmt::format(
+        "\nwith as many iterations as loops are expected to run; to their bounds at most {} cycles, {}",
+        with_commas(r.time.maximum_cycles), as_time(r.time.maximum_cycles / (*r.machine)["clock_hz"]));
   text += fmt::format("\n{} replica(s) of {} IPU(s), {}", r.request.replicas, r.time.ipus.size(),
                       ir::to_string(r.strategy.schedule));
   if (r.strategy.schedule == ir::Schedule::kPipelined)

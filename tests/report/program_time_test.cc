@@ -199,24 +199,43 @@ graph @main() -> () {
   EXPECT_LT(two, 2 * one - 0.5 * latency);
 }
 
-TEST(ProgramTime, of_a_loop_that_a_value_ends_is_its_maximum) {
-  const ProgramTime time = time_of_text(R"(
+std::string loop_that_a_value_ends(const char* expected) {
+  return fmt::format(R"(
 entry main = @main
-variable @x: f32[192] {ipu=0}
-graph @main() -> () {
-  %x = variable.read() {variable=@x | ipu=0} : f32[192]
-  %y = loop(%x) {body=@body, carried=1, trip=10, while=true} : f32[192]
-  variable.assign(%y) {variable=@x | ipu=0}
+variable @x: f32[192] {{ipu=0}}
+graph @main() -> () {{
+  %x = variable.read() {{variable=@x | ipu=0}} : f32[192]
+  %y = loop(%x) {{body=@body, carried=1, {}trip=10, while=true}} : f32[192]
+  variable.assign(%y) {{variable=@x | ipu=0}}
   return
-}
-graph @body(%index: i32[], %x: f32[192]) -> (bool[], f32[192]) {
-  %y = add(%x, %x) {| ipu=0} : f32[192]
-  %go = constant() {value=dense<bool[]: true>} : bool[]
+}}
+graph @body(%index: i32[], %x: f32[192]) -> (bool[], f32[192]) {{
+  %y = add(%x, %x) {{| ipu=0}} : f32[192]
+  %go = constant() {{value=dense<bool[]: true>}} : bool[]
   return %go, %y
+}}
+)",
+                     expected);
 }
-)");
-  EXPECT_TRUE(time.is_maximum);
-  EXPECT_EQ(time.cycles, 10 * kAdd);
+
+TEST(ProgramTime, of_a_loop_that_a_value_ends_is_its_maximum) {
+  for (const char* expected : {"", "expected=10, "}) {
+    const ProgramTime time = time_of_text(loop_that_a_value_ends(expected));
+    EXPECT_TRUE(time.is_maximum);
+    EXPECT_EQ(time.cycles, 10 * kAdd);
+    EXPECT_EQ(time.maximum_cycles, time.cycles);
+  }
+}
+
+TEST(ProgramTime, of_a_loop_counts_the_iterations_that_are_expected) {
+  const ProgramTime time = time_of_text(loop_that_a_value_ends("expected=4, "));
+  EXPECT_FALSE(time.is_maximum);
+  EXPECT_EQ(time.cycles, 4 * kAdd);
+  EXPECT_EQ(time.kinds[0].executions, 4);
+  EXPECT_EQ(time.maximum_cycles, 10 * kAdd);
+  const ProgramTime none = time_of_text(loop_that_a_value_ends("expected=0, "));
+  EXPECT_EQ(none.cycles, 0);
+  EXPECT_EQ(none.maximum_cycles, 10 * kAdd);
 }
 
 TEST(ProgramTime, refuses_an_entry_point_that_is_not_there) {

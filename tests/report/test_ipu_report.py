@@ -46,6 +46,34 @@ def test_an_executable_and_its_machine_form_give_one_report(tmp_path):
     assert json.loads(as_json)["program"]["replicas"] == 3 and json.loads(session.report_on("pod16")[1])["version"] == 2
 
 
+LOOP = """
+variable @x: f32[192] {ipu=0}
+entry main = @main
+graph @main() -> () {
+  %x = variable.read() {variable=@x | ipu=0} : f32[192]
+  %y = loop(%x) {body=@body, carried=1, expected=4, trip=10, while=true} : f32[192]
+  variable.assign(%y) {variable=@x | ipu=0}
+  return
+}
+graph @body(%index: i32[], %x: f32[192]) -> (bool[], f32[192]) {
+  %y = add(%x, %x) {| ipu=0} : f32[192]
+  %go = constant() {value=dense<bool[]: true>} : bool[]
+  return %go, %y
+}
+"""
+
+
+def test_a_loop_that_a_value_ends_has_an_expected_and_a_maximum_time():
+    figures = json.loads(report("-", "--json", text=LOOP).stdout)["time"]
+    assert 10 * figures["cycles"] == 4 * figures["maximum_cycles"] > 0 and not figures["is_maximum"]
+    assert 10 * figures["seconds"] == pytest.approx(4 * figures["maximum_seconds"])
+    text = report("-", text=LOOP).stdout
+    assert f"a run takes {figures['cycles']:,} cycles" in text
+    assert f"loops are expected to run; to their bounds at most {figures['maximum_cycles']:,} cycles, " in text
+    without = report("-", text=LOOP.replace("expected=4, ", "")).stdout
+    assert f"a run takes at most {figures['maximum_cycles']:,} cycles" in without and "to their bounds" not in without
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -55,9 +55,9 @@ py::dict program_time(const ir::Module& module, const std::string& machine, cons
     ipus.append(of);
   }
   return py::dict("cycles"_a = time.cycles, "seconds"_a = time.seconds, "is_maximum"_a = time.is_maximum,
-                  "operations"_a = time.operations, "ipus"_a = ipus, "kinds"_a = list_of(time.kinds),
-                  "lines"_a = list_of(time.lines), "modules"_a = list_of(time.modules),
-                  "guesses"_a = list_of(time.guesses));
+                  "maximum_cycles"_a = time.maximum_cycles, "operations"_a = time.operations, "ipus"_a = ipus,
+                  "kinds"_a = list_of(time.kinds), "lines"_a = list_of(time.lines),
+                  "modules"_a = list_of(time.modules), "guesses"_a = list_of(time.guesses));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using records::NodeRecord;
 // Importers read these: they are part of what the node means.
 bool is_meaning(std::string_view name) {
   return name == "__collectiveOperator" || name == "__collectiveCommGroup" || name == "__strided_groups" ||
-         name.starts_with("__serialize_matmul_");
+         name == "__expected_iterations" || name.starts_with("__serialize_matmul_");
 }
 
 class Annotations {

@@ -50,6 +50,10 @@ void Verifier::loop(const Op& op) {
   const size_t before = found_.size();
   flag(op, "while");
   if (found_.size() > before) return modified(op);
+  if (op.attributes.has("expected") && integer(op, "expected", 0) &&
+      (!op.attributes.boolean("while", false) ||
+       op.attributes.integer("expected") > op.attributes.integer("trip")))
+    report("attribute 'expected' is at most 'trip', of a loop with 'while'");
   loop_body(Region(op), *body);
   modified(op);
 }

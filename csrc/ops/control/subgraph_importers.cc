@@ -89,10 +89,12 @@ void import_call(NodeImportCall& call) {
 // each tensor that is put together.
 class Repetition {
  public:
-  Repetition(NodeImportCall& call, const ImportedBody& body, int64_t trip)
+  Repetition(NodeImportCall& call, const ImportedBody& body, int64_t trip,
+             std::optional<int64_t> expected = std::nullopt)
       : call_(call),
         body_(body),
         trip_(trip),
+        expected_(expected),
         graph_(call.builder().module()->add_graph(body.graph->name() + ".loop")) {}
 
   // `carried`: values before the loop; the last outputs of the body are entries of tensors that are put together.
@@ -134,6 +136,7 @@ class Repetition {
     Attributes attributes{
         {"body", Symbol{graph_->name()}}, {"trip", trip_}, {"carried", static_cast<int64_t>(starts.size())}};
     if (may_stop) attributes.set("while", true);
+    if (may_stop && expected_) attributes.set("expected", *expected_);
     const ir::Op* loop = call_.builder().create(ir::kind::kLoop, operands, std::move(attributes), types);
     GraphValues results;
     for (int i = 0; i < loop->result_count(); ++i) results.push_back(loop->result(i));
@@ -161,6 +164,7 @@ class Repetition {
   NodeImportCall& call_;
   const ImportedBody& body_;
   int64_t trip_;
+  std::optional<int64_t> expected_;
   ir::Graph* graph_;
 };
 
@@ -194,6 +198,16 @@ bool never_stops(const ImportedBody& body) {
   return value == body.graph->inputs()[1];
 }
 
+// How many rounds of a loop that a value ends the user expects: what a report counts.
+std::optional<int64_t> expected_rounds(NodeImportCall& call, int64_t trip) {
+  const char* name = "__expected_iterations";
+  if (!call.has(name)) return std::nullopt;
+  const int64_t expected = call.integer(name, 0);
+  if (expected >= 0 && expected <= trip) return expected;
+  wrong_graph(fmt::format("annotation out of range: {} of {} is {}; it is from 0 to the trip count, {}", name,
+                          call.described(), expected, trip));
+}
+
 void import_loop(NodeImportCall& call) {
   if (!call.has_operand(0))
     call.unsupported(
@@ -221,7 +235,7 @@ void import_loop(NodeImportCall& call) {
   check_carried(call, body, carried, 1);
   const size_t entries = body.graph->outputs().size() - 1 - carried.size();
   GraphValues results = carried;
-  Repetition loop(call, body, count[0]);
+  Repetition loop(call, body, count[0], expected_rounds(call, count[0]));
   if (count[0] > 0 && !never_enters) {
     results =
         loop.run(carried, {}, 1, std::vector<bool>(entries, false), !never_stops(body),

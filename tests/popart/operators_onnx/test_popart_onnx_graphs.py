@@ -159,6 +159,10 @@ WRONG = [
     (one("Loop", ["n", "", "x"], body=PASS), "'trip count', is computed when the program runs"),
     (one("Loop", ["", "", "x"], body=PASS), "no trip count"),
     (one("Loop", ["minus", "", "x"], body=PASS), "the trip count of .*Loop.* is \\[-1\\]"),
+    (
+        one("Loop", ["three", "", "x"], body=PASS, __expected_iterations=4),
+        "__expected_iterations of .*Loop.* is 4; it is from 0 to the trip count, 3",
+    ),
     (one("Loop", ["three", "", "x", "x"], 2, body=PASS), "declares 3 and is given 4"),
     (one("Loop", ["three", "", "x"], 2, body=PASS), "wrong number of outputs.*Loop.* has 2, and its graph gives 1"),
     (

@@ -174,6 +174,28 @@ def test_the_report_of_the_device_model_is_that_of_the_executable(tmp_path):
         session.report(machine="pod61")
 
 
+def test_a_report_counts_the_iterations_that_a_loop_is_expected_to_run():
+    def report(**expected):
+        builder = popart.Builder()
+        x = builder.addInputTensor("FLOAT", [192])
+        body = builder.createSubgraphBuilder()
+        body.addInputTensor("INT64", [], "i")
+        body.addInputTensor("BOOL", [], "go")
+        y = body.aiOnnx.add([body.addUntypedInputTensor("v")] * 2)
+        limit = body.aiOnnx.constant(np.array(1e6, np.float32))
+        for id in (body.aiOnnx.less([body.aiOnnx.reducesum([y], [0], 0), limit]), y):
+            body.addOutputTensor(id)
+        counts = [builder.aiOnnx.constant(np.array(value)) for value in (10, True)]
+        (z,) = builder.aiOnnx.loop([*counts, x], 1, body)
+        for name, value in expected.items():
+            builder.addNodeAttribute(name, value, {z})
+        return inference(builder.getModelProto(), [z], device=offline()).report()
+
+    bound, expected = report(), report(__expected_iterations=4)
+    assert bound.is_maximum and bound.cycles == bound.maximum_cycles == expected.maximum_cycles
+    assert not expected.is_maximum and bound.cycles / 2.5 <= expected.cycles < bound.cycles / 2
+
+
 @pytest.mark.shows("popart.SessionOptions.compileEngine", "popart.InferenceSession.getReport")
 def test_reports_that_there_are_not(tmp_path):
     engine = PROFILE | {"autoReport.directory": str(tmp_path)}
