@@ -19,7 +19,7 @@ STATUS = re.compile(r"\[\s*(\d+%|\d+/\d+)\]")  # of pytest, and of ninja
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """`needs` names earlier steps; `aside` gives way to other steps."""
+    """`needs` names earlier steps; `aside` gives way to other steps; a `warning` may fail and the run passes all the same."""
 
     name: str
     budget: int  # seconds on two slow cores, with what compilers made before in ccache
@@ -27,6 +27,7 @@ class Step:
     needs: tuple = ()
     environment: dict = dataclasses.field(default_factory=dict)
     aside: bool = False
+    warning: bool = False
 
 
 @dataclasses.dataclass
@@ -63,7 +64,8 @@ class Run:
         finally:
             self._end_running()
         self.show(self.table())
-        return next((result.code for result in self.results.values() if result.state == "failed"), 0)
+        failed = [result.code for result in self.results.values() if result.state == "failed" and not result.step.warning]
+        return next(iter(failed), 0)
 
     def _is_done(self):
         return all(result.state not in ("waiting", "running") for result in self.results.values())
@@ -144,6 +146,8 @@ class Run:
             over += [result.step.name] if is_over else []
             time_ = duration(result.seconds) if result.began else "-"
             mark = result.state if result.state != "passed" else "over budget" if is_over else ""
+            if result.state == "failed" and result.step.warning:
+                mark = "failed, which is a warning"
             rows.append(f"{result.step.name:44} {duration(result.step.budget):>7} {time_:>7}  {mark}".rstrip())
         rows.append(f"{'all':44} {'':7} {duration(time.monotonic() - self.began):>7}")
         if over:

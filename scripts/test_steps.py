@@ -61,9 +61,22 @@ def tensorflow_tests(marks):
         print("left out: tests of TensorFlow (scripts/setup --tensorflow makes the environment that they run in)")
         return
     yield Step("setup for TensorFlow", 60, ["./scripts/setup", "--tensorflow"], ("setup",))
-    command = [TENSORFLOW_PYTHON, "-m", "pytest", "-q", "-m", marks, "-n", min(CPUS, 2), "--dist", "loadgroup", "--durations=5"]
+    yield tensorflow_test("TensorFlow tests", 300, TENSORFLOW_PYTHON, marks, "setup for TensorFlow")
+
+
+def tensorflow_test(name, budget, python, marks, setup, warning=False):
+    command = [python, "-m", "pytest", "-q", "-m", marks, "-n", min(CPUS, 2), "--dist", "loadgroup", "--durations=5", "tests/tensorflow"]
     environment = {**PYTHON_ENVIRONMENT, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tensorflow_ipu' / 'src'}", "OMP_NUM_THREADS": "1"}
-    yield Step("TensorFlow tests", 300, [*command, "tests/tensorflow"], ("build release", "setup for TensorFlow"), environment)
+    return Step(name, budget, command, ("build release", setup), environment, warning=warning)
+
+
+def other_tensorflows():
+    """The oldest TensorFlow that the front end runs on, and whatever is the newest."""
+    for version, warning in (("2.15.1", False), ("newest", True)):
+        setup = f"setup for TensorFlow {version}"
+        yield Step(setup, 120, ["./scripts/setup", "--tensorflow", version], ("setup",), warning=warning)
+        python = ROOT / f".venv-tf-{version}" / "bin" / "python"
+        yield tensorflow_test(f"TensorFlow {version} tests", 300, python, "not slow", setup, warning)
 
 
 def build(preset, budget, *needs):
@@ -139,6 +152,7 @@ def steps(tier, work):
     ]
     if is_full:
         table += [
+            *other_tensorflows(),
             python_tests("Python tests, alone", 300, "alone", workers=1, needs=("Python tests",)),
             python_tests("Python tests, random order", 900, "not slow", "--occupied-ipu", "--random-order-seed", random_seed(), "tests"),
             Step("all marks", 3600, [PYTHON, "scripts/prove_marks.py", "--all"], ("build release",), PYTHON_ENVIRONMENT),

@@ -59,6 +59,11 @@ def test_a_failed_step_is_shown_and_stops_only_what_needs_it(tmp_path):
     assert shown.count("left out") == 4  # two lines, two rows of the table
 
 
+def test_a_warning_that_fails_is_shown_and_fails_nothing(tmp_path):
+    code, shown = run(tmp_path, shell("newest", "echo it broke; exit 3", warning=True))
+    assert code == 0 and "it broke" in shown and "failed, which is a warning" in shown
+
+
 def test_a_step_that_a_signal_ends_fails_the_run(tmp_path):
     assert run(tmp_path, shell("killed", "kill -9 $$"))[0] == 128 + signal.SIGKILL
 
