@@ -16,4 +16,4 @@ elif "OverlayFinder" not in [getattr(finder, "__name__", "") for finder in sys.m
 else:  # TensorFlow draws from a global generator when it is imported, which test modules must not
     from tensorflow.python import ipu  # noqa: F401
 
-    from devices import recorder  # noqa: F401
+    from devices import configured, recorder  # noqa: F401

@@ -39,3 +39,17 @@ def recorder(monkeypatch):
     monkeypatch.setattr(core, "native", found.native)
     monkeypatch.setattr(system, "_active", None)
     return found
+
+
+@pytest.fixture
+def configured():
+    """Configures devices of so many IPUs each; nothing is configured afterwards."""
+    from ipu_tensorflow import config, system
+
+    def configure(*ipus):
+        wanted = config.IPUConfig()
+        wanted.auto_select_ipus = list(ipus)
+        wanted.configure_ipu_system()
+
+    yield configure
+    system.reset_ipu_configuration()

@@ -15,19 +15,6 @@ v1 = tf.compat.v1
 
 
 @pytest.fixture
-def configured():
-    """Configures devices of so many IPUs each; nothing is configured afterwards."""
-
-    def configure(*ipus):
-        config = ipu.config.IPUConfig()
-        config.auto_select_ipus = list(ipus)
-        config.configure_ipu_system()
-
-    yield configure
-    ipu.config.reset_ipu_configuration()
-
-
-@pytest.fixture
 def units(monkeypatch):
     """The units that are made."""
     made = []

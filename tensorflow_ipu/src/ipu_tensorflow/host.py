@@ -90,6 +90,9 @@ class TracedGraph(func_graph.FuncGraph):
         """`without`: attributes of open scopes that operations do not carry."""
         outer = ops.get_default_graph()
         super().__init__(name, collections=_Collections(outer._collections))
+        self.updates: list[Any] | None = (
+            None  # of optimizers that sum gradients (accumulation.py), where this is the body of a loop
+        )
         self._gradient_override_map = dict(_GRADIENTS)
         self._attr_scope_map = {key: value for key, value in outer._attr_scope_map.items() if key not in without}
 
@@ -129,6 +132,10 @@ def _make_variable(make: Callable, **given: Any) -> Any:
                     [value], outer, add_sources=True, handle_captures=True
                 )[value]
         return make(**given)
+
+
+def updates_of(graph: Graph) -> list[Any] | None:
+    return graph.updates if isinstance(graph, TracedGraph) else None
 
 
 def is_traced(graph: Graph) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tensorflow import host, library, trace
+from ipu_tensorflow import accumulation, host, library, order, trace
 
 
 def repeat(n: Any, body: Callable, inputs: Any = None, infeed_queue: Any = None, use_while_v1: bool = True) -> Any:
@@ -31,30 +31,63 @@ def repeat(n: Any, body: Callable, inputs: Any = None, infeed_queue: Any = None,
         return _plain(lambda i, *_: i < n, body, carried, infeed_queue, None)
     trips = _trips(n)
     traced = host.TracedGraph("repeat_body")
+    traced.updates = []
     with traced.tracing():
         arguments = [_placeholder(tensor) for tensor in carried]
         traced.inputs.extend(arguments)
         results, operations = _call(body, arguments, infeed_queue)
         traced.outputs.extend(trace.to_tensor(traced, tensor, "the body of a loop") for tensor in results)
         traced.control_outputs.extend(operations)
+    live = {op.name for op in order.live_operations(traced, [*(t.op for t in traced.outputs), *operations], set())}
+    updates = [update for update in traced.updates if update.marker.name in live]
     with tf.control_dependencies(traced.captured_operations):
-        captured = [outside for outside, _ in host.captures_of(traced)]
-        counted = [] if isinstance(trips, int) else [trips]
-        types = [tensor.dtype for tensor in carried]
-        op = library.operation(
-            "IpuRepeat",
-            [*counted, *carried, *captured],
-            types,
-            name="repeat",
-            n=trips if isinstance(trips, int) else 0,
-            Tn=[tensor.dtype for tensor in counted],
-            T=types,
-            Tcaptured=[tensor.dtype for tensor in captured],
-        )
-    host.keep_body(op, traced)
+        op = _accumulating(trips, carried, traced, updates) if updates else _repeated(trips, carried, traced)
+    return _given(list(op.outputs), op)
+
+
+def _repeated(
+    trips: Any, carried: Sequence[Any], body: host.TracedGraph, captured: Sequence[Any] | None = None
+) -> host.Operation:
+    """`captured`: what the graph reads of those around it, where they are not the ones it was traced in."""
+    if captured is None:
+        captured = [outside for outside, _ in host.captures_of(body)]
+    counted = [] if isinstance(trips, int) else [trips]
+    types = [tensor.dtype for tensor in carried]
+    op = library.operation(
+        "IpuRepeat",
+        [*counted, *carried, *captured],
+        types,
+        name="repeat",
+        n=trips if isinstance(trips, int) else 0,
+        Tn=[tensor.dtype for tensor in counted],
+        T=types,
+        Tcaptured=[tensor.dtype for tensor in captured],
+    )
+    host.keep_body(op, body)
     for result, tensor in zip(op.outputs, carried):
         result.set_shape(tensor.shape)
-    return _given(list(op.outputs), op)
+    return op
+
+
+def _accumulating(
+    trips: Any, carried: list[Any], body: host.TracedGraph, updates: list[accumulation.Update]
+) -> host.Operation:
+    """A loop of loops of `count` iterations with the updates behind each."""
+    count = accumulation.common_count(updates)
+    accumulation.add_sums(body, updates)
+    around = host.TracedGraph("accumulation_body")
+    with around.tracing():
+        arguments = [_placeholder(tensor) for tensor in carried]
+        around.inputs.extend(arguments)
+        inner = _repeated(count, [*arguments, *accumulation.starts(updates)], body)
+        around.outputs.extend(inner.outputs[: len(carried)])
+        with tf.control_dependencies([inner]):
+            around.control_outputs.extend(
+                accumulation.apply(
+                    updates, inner.outputs[len(carried) :], lambda graph, sums, read: _repeated(1, sums, graph, read)
+                )
+            )
+    return _repeated(accumulation.rounds(trips, count), carried, around)
 
 
 def while_loop(

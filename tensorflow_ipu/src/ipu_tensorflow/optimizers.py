@@ -42,6 +42,20 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
         return self._opt.variables()
 
 
+def innermost(optimizer: Any) -> Any:
+    """The optimizer of TensorFlow behind its wrappers."""
+    while isinstance(optimizer, IpuOptimizer):
+        optimizer = optimizer._opt
+    return optimizer
+
+
+class CrossReplicaOptimizer(IpuOptimizer):
+    """Applies the mean of each gradient over the replicas: with one of them, the gradient. More are refused when a unit is compiled."""
+
+    def __init__(self, opt: Any, name: str = "CrossReplicaOptimizer") -> None:
+        super().__init__(opt, name)
+
+
 class MapGradientOptimizer(IpuOptimizer):
     """Gives each gradient and the value of its variable to a function, and takes what that gives as the gradient."""
 

@@ -6,12 +6,11 @@ __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
         "optimizers": [
-            "IpuOptimizer", "MapGradientOptimizer", "ShardedOptimizer",
+            "IpuOptimizer", "MapGradientOptimizer", "CrossReplicaOptimizer", "ShardedOptimizer",
         ],
-        "later": [
-            "CrossReplicaOptimizer", "CrossReplicaGradientAccumulationOptimizer",
-            "CrossReplicaGradientAccumulationOptimizerV2", "GradientAccumulationOptimizer",
-            "GradientAccumulationOptimizerV2",
+        "accumulation": [
+            "CrossReplicaGradientAccumulationOptimizer", "CrossReplicaGradientAccumulationOptimizerV2",
+            "GradientAccumulationOptimizer", "GradientAccumulationOptimizerV2",
         ],
     },
     submodules=[

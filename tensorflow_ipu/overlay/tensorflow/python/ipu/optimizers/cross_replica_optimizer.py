@@ -5,7 +5,7 @@ from ipu_tensorflow.forwarding import forwarder
 __getattr__, __dir__, __all__ = forwarder(
     __name__,
     {
-        "later": [
+        "optimizers": [
             "CrossReplicaOptimizer",
         ],
     },
