@@ -22,10 +22,10 @@ _OFFLOADED = (
 
 @dataclass
 class Update:
-    """What an optimizer does with the sums of gradients of one loop body."""
+    """What happens to sums over the iterations of one loop body."""
 
-    count: int  # iterations whose gradients are summed
-    gradients: list[Any]  # of the body
+    count: int  # iterations
+    summed: list[Any]  # tensors of the body, gradients mostly
     types: list[tf.DType]  # of the sums
     graph: host.TracedGraph  # its inputs are the sums
     marker: host.Operation  # of the body: the update happens where this operation is needed
@@ -76,36 +76,58 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     ) -> Any:
         """The operation that the update comes with. `global_step` grows once for each update."""
         pairs = list(grads_and_vars)
-        known = [(tf.convert_to_tensor(gradient), variable) for gradient, variable in pairs if gradient is not None]
-        body = tf.compat.v1.get_default_graph()
-        updates = host.updates_of(body)
-        if updates is None:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                f"{self._name} sums gradients of loop iterations: apply it in the body of an ipu.loops.repeat, outside of conditions "
-                "and other loops in it",
-            )
-        types = [self._type_of(variable) for _, variable in known]
-        graph = host.TracedGraph("update")
-        with graph.tracing():
-            sums = [tf.compat.v1.placeholder(type_, gradient.shape) for type_, (gradient, _) in zip(types, known)]
-            graph.inputs.extend(sums)
-            left = iter(sums)
-            given = [(gradient if gradient is None else next(left), variable) for gradient, variable in pairs]
-            graph.outputs.extend(sums)
-            graph.control_outputs.append(self._opt.apply_gradients(given, global_step=global_step, name=name))
-        gradients = [gradient for gradient, _ in known]
-        marker = tf.group(*gradients, name=name or self._name)
-        of_outside = {inside.name for _, inside in host.captures_of(body)}
-        read = [outside for outside, _ in host.captures_of(graph) if outside.graph is body]
-        exported = [tensor for tensor in read if tensor.name not in of_outside]
-        updates.append(Update(self._count, gradients, types, graph, marker, exported))
-        return marker
 
-    def _type_of(self, variable: Any) -> tf.DType:
-        found = self._dtype(variable) if callable(self._dtype) else self._dtype
+        def update(given: list[tuple[Any, Any]]) -> Any:
+            return self._opt.apply_gradients(given, global_step=global_step, name=name)
+
+        return sum_gradients(pairs, self._count, self._dtype, update, name or self._name)
+
+
+def sum_gradients(
+    pairs: Sequence[tuple[Any, Any]], count: int, dtype: Any, update: Callable, name: str
+) -> host.Operation:
+    """Calls `update` for what happens to the sums of `count` gradients, in pairs with their variables; the operation that it comes with.
+
+    Args:
+        dtype: the type of the sums, or a function of the variable that gives it; None: that of the variable.
+    """
+
+    def type_of(variable: Any) -> tf.DType:
+        found = dtype(variable) if callable(dtype) else dtype
         return tf.as_dtype(variable.dtype if found is None else found).base_dtype
+
+    known = [(tf.convert_to_tensor(gradient), variable) for gradient, variable in pairs if gradient is not None]
+
+    def use(sums: list[Any]) -> Any:
+        left = iter(sums)
+        return update([(gradient if gradient is None else next(left), variable) for gradient, variable in pairs])
+
+    types = [type_of(variable) for _, variable in known]
+    return sum_tensors([gradient for gradient, _ in known], types, count, use, name)
+
+
+def sum_tensors(tensors: list[Any], types: list[tf.DType], count: int, use: Callable, name: str) -> host.Operation:
+    """Calls `use` for the operation that takes the sums of the tensors over `count` iterations of the loop around."""
+    body = tf.compat.v1.get_default_graph()
+    updates = host.updates_of(body)
+    if updates is None:
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            f"{name} sums over loop iterations: use it in the body of an ipu.loops.repeat, outside of conditions and other loops in it",
+        )
+    graph = host.TracedGraph("update")
+    with graph.tracing():
+        sums = [tf.compat.v1.placeholder(type_, tensor.shape) for type_, tensor in zip(types, tensors)]
+        graph.inputs.extend(sums)
+        graph.outputs.extend(sums)
+        graph.control_outputs.append(use(sums))
+    marker = tf.group(*tensors, name=name)
+    of_outside = {inside.name for _, inside in host.captures_of(body)}
+    read = [outside for outside, _ in host.captures_of(graph) if outside.graph is body]
+    exported = [tensor for tensor in read if tensor.name not in of_outside]
+    updates.append(Update(count, tensors, types, graph, marker, exported))
+    return marker
 
 
 class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
@@ -204,7 +226,7 @@ def add_sums(body: host.TracedGraph, updates: Sequence[Update]) -> None:
 
     with body.tracing():
         for update in updates:
-            for gradient, type_ in zip(update.gradients, update.types):
+            for gradient, type_ in zip(update.summed, update.types):
                 with _where(gradient):
                     body.outputs.append(carried(type_, gradient.shape) + tf.cast(gradient, type_))
             for tensor in update.exported:
@@ -222,7 +244,7 @@ def starts(updates: Sequence[Update]) -> list[Any]:
     """Zeros for what `add_sums` carries."""
     zeros = []
     for update in updates:
-        for gradient, type_ in zip(update.gradients, update.types):
+        for gradient, type_ in zip(update.summed, update.types):
             with _where(gradient):
                 zeros.append(tf.zeros(gradient.shape, type_))
         zeros += [tf.zeros(tensor.shape, tensor.dtype) for tensor in update.exported]
@@ -233,7 +255,7 @@ def apply(updates: Sequence[Update], carried: Sequence[Any], run: Callable) -> l
     """Runs each update on what the inner loop gives of `add_sums`. `run(graph, inputs, captured)` runs a graph once."""
     operations, left = [], list(carried)
     for update in updates:
-        sums, left = left[: len(update.gradients)], left[len(update.gradients) :]
+        sums, left = left[: len(update.summed)], left[len(update.summed) :]
         read, left = left[: len(update.exported)], left[len(update.exported) :]
         body = update.marker.graph
         known = {inside.name: outside for outside, inside in host.captures_of(body)}
