@@ -180,7 +180,7 @@ class Lists {
   static bool repeats(const NodeRecord& node) { return node.subgraphs.contains("body"); }
   static size_t first_carried(const NodeRecord& node) {
     if (node.type == "Repeat") return node.attributes.has("n") ? 0 : 1;
-    return node.subgraphs.contains("then") ? 1 : 0;
+    return node.subgraphs.contains("then") || node.subgraphs.contains("branch0") ? 1 : 0;
   }
   int loop_of(const NodeRecord& node) {
     return loop_numbers_.emplace(&node, static_cast<int>(loop_numbers_.size())).first->second;

@@ -2,6 +2,7 @@
 // the graphs of a node, and hand their inputs on in the order that branches and loops want.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,19 @@ ir::Builder inside(NodeImportCall& call, ir::Graph* graph);
 // Error(kTypeMismatch) unless the node has as many results as its graph gives.
 void check_result_count(NodeImportCall& call, size_t given);
 
-// The results of one of two bodies, which `condition` (bool[]) chooses: those they declare, of which there are as many with
-// the same types, and then the new values of what either of them assigns, which becomes what is read from here on.
-GraphValues branch(NodeImportCall& call, ir::Value* condition, const ImportedBody& then,
-                   const ImportedBody& otherwise);
+// The results of one of the bodies, the first whose condition (bool[]) holds, or the last, which has none: those they
+// declare, of which there are as many with the same types. What any of them assigns becomes what is read from here on.
+GraphValues branch(NodeImportCall& call, const GraphValues& conditions,
+                   const std::vector<ImportedBody>& bodies);
 // The same of one body that is run in any case, on `arguments`.
 GraphValues run_once(NodeImportCall& call, const ImportedBody& body, GraphValues arguments);
+
+// What `body` gives of the number of the round and the carried values after `trip` rounds. It builds by the builder of the call,
+// which stands in the loop then; values around the loop that it reads are `stays`. A loop that may end earlier
+// (`has_condition`) goes on as long as the first value that `body` gives, bool[], says so.
+using Round =
+    std::function<GraphValues(ir::Value* index, const GraphValues& carried, const GraphValues& stays)>;
+GraphValues repeated(NodeImportCall& call, const std::string& name, int64_t trip, const GraphValues& carried,
+                     const GraphValues& stays, const Round& body, bool has_condition = false);
 
 }  // namespace ipu::ops

@@ -56,7 +56,7 @@ void import_if(NodeImportCall& call) {
           fmt::format("branches of different types: output {} of {} is {} in then_branch and {} in "
                       "else_branch",
                       i, call.described(), to_string(then[i]->type()), to_string(otherwise[i]->type())));
-  const GraphValues results = branch(call, condition, branches[0], branches[1]);
+  const GraphValues results = branch(call, {condition}, {branches[0], branches[1]});
   for (size_t i = 0; i < results.size(); ++i) call.set_result(static_cast<int>(i), results[i]);
 }
 

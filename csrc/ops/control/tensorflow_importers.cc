@@ -249,44 +249,82 @@ void import_while(NodeImportCall& call) {
   loop.finish(loop.emit_if(goes_on(call.builder(), nullptr, loop.starts(), loop.stays()), most, goes_on));
 }
 
-// --- If, calls
+// --- If, Case, calls
 
-void import_if(NodeImportCall& call) {
-  for (const char* name : {"Tcond", "Tin", "Tout", "output_shapes"}) call.ignore(name);
-  const Carried arguments = carried_from(call, 1);
-  ImportedBody bodies[2];
-  if (const ConstantPtr stated = call.constant(0); stated != nullptr && !call.is_variable(0)) {
-    const bool is_then = reals_of(*stated).at(0) != 0.0;
-    call.ignore(is_then ? "else" : "then");
-    return set_results(
-        call, run_once(call, call.body(is_then ? "then" : "else", arguments.types), arguments.values));
-  }
-  // TensorFlow takes any number.
-  ir::Value* condition = call.operand(0);
-  if (condition->type().dtype != DType::kBool && condition->type().elements() == 1)
-    condition = call.cast(condition, DType::kBool);
-  condition = condition_of(call, condition, "the condition");
-  for (const bool is_then : {true, false}) {
-    ImportedBody& body = bodies[is_then ? 0 : 1];
-    body = call.body(is_then ? "then" : "else", arguments.types);
+void set_branches(NodeImportCall& call, const GraphValues& conditions, const std::vector<std::string>& names,
+                  const Carried& arguments) {
+  std::vector<ImportedBody> bodies;
+  for (const std::string& name : names) {
+    ImportedBody& body = bodies.emplace_back(call.body(name, arguments.types));
     // They are captured as what the graph reads without saying so.
     body.captured.insert(body.captured.begin(), arguments.values.begin(), arguments.values.end());
     body.names.insert(body.names.begin(), arguments.values.size(), "");
     for (int& written : body.written) written += static_cast<int>(arguments.values.size());
   }
-  const auto declared = [&](int b) {
-    return static_cast<int>(bodies[b].graph->outputs().size() - bodies[b].written.size());
+  const auto declared = [&](size_t b) {
+    return bodies[b].graph->outputs().size() - bodies[b].written.size();
   };
-  if (declared(0) != declared(1))
-    wrong_graph(fmt::format("branches of different lengths: 'then' of {} gives {} values, 'else' {}",
-                            call.described(), declared(0), declared(1)));
-  for (int i = 0; i < declared(0); ++i)
-    if (const ir::Type& a = bodies[0].graph->outputs()[static_cast<size_t>(i)]->type(),
-        &b = bodies[1].graph->outputs()[static_cast<size_t>(i)]->type();
-        a != b)
-      wrong_graph(fmt::format("branches of different types: output {} of {} is {} in 'then' and {} in 'else'",
-                              i, call.described(), to_string(a), to_string(b)));
-  set_results(call, branch(call, condition, bodies[0], bodies[1]));
+  for (size_t b = 1; b < bodies.size(); ++b) {
+    if (declared(0) != declared(b))
+      wrong_graph(fmt::format("branches of different lengths: '{}' of {} gives {} values, '{}' {}", names[0],
+                              call.described(), declared(0), names[b], declared(b)));
+    for (size_t i = 0; i < declared(0); ++i)
+      if (const ir::Type& first = bodies[0].graph->outputs()[i]->type(),
+          &other = bodies[b].graph->outputs()[i]->type();
+          first != other)
+        wrong_graph(fmt::format("branches of different types: output {} of {} is {} in '{}' and {} in '{}'",
+                                i, call.described(), to_string(first), names[0], to_string(other), names[b]));
+  }
+  set_results(call, branch(call, conditions, bodies));
+}
+
+// The only branch that can run is part of the graph around it.
+void set_only(NodeImportCall& call, const std::vector<std::string>& names, size_t chosen,
+              const Carried& arguments) {
+  for (const std::string& name : names)
+    if (name != names[chosen]) call.ignore(name);
+  set_results(call, run_once(call, call.body(names[chosen], arguments.types), arguments.values));
+}
+
+void import_if(NodeImportCall& call) {
+  for (const char* name : {"Tcond", "Tin", "Tout", "output_shapes"}) call.ignore(name);
+  const Carried arguments = carried_from(call, 1);
+  const std::vector<std::string> names{"then", "else"};
+  if (const ConstantPtr stated = call.constant(0); stated != nullptr && !call.is_variable(0))
+    return set_only(call, names, reals_of(*stated).at(0) != 0.0 ? 0 : 1, arguments);
+  // TensorFlow takes any number.
+  ir::Value* condition = call.operand(0);
+  if (condition->type().dtype != DType::kBool && condition->type().elements() == 1)
+    condition = call.cast(condition, DType::kBool);
+  set_branches(call, {condition_of(call, condition, "the condition")}, names, arguments);
+}
+
+constexpr int64_t kMostBranches = 10'000;
+
+// The branch of the index, or the last where there is none of it.
+void import_case(NodeImportCall& call) {
+  for (const char* name : {"Tin", "Tout", "output_shapes"}) call.ignore(name);
+  const Carried arguments = carried_from(call, 1);
+  std::vector<std::string> names;
+  const int64_t last = call.integer("branches") - 1;
+  if (last < 0 || last > kMostBranches)
+    wrong_graph(fmt::format("value out of range: {} has {} branches", call.described(), last + 1));
+  for (int64_t b = 0; b <= last; ++b) names.push_back(fmt::format("branch{}", b));
+  const ConstantPtr stated = call.is_variable(0) ? nullptr : call.constant(0);
+  if (stated != nullptr || last == 0) {
+    const int64_t index = stated == nullptr ? last : integers_of(*stated).at(0);
+    return set_only(call, names, static_cast<size_t>(index < 0 || index > last ? last : index), arguments);
+  }
+  ir::Value* index = call.operand(0);
+  if (!is_integer(index->type().dtype) || index->type().elements() != 1)
+    wrong_graph(fmt::format("dtype mismatch: the index of {} is {}; it is one integer", call.described(),
+                            to_string(index->type())));
+  index = reshaped(call, call.cast(index, DType::kI32), {});
+  GraphValues conditions;
+  for (int64_t b = 0; b < last; ++b)
+    conditions.push_back(
+        call.op("equal", {index, call.builder().scalar(DType::kI32, static_cast<double>(b))}));
+  set_branches(call, conditions, names, arguments);
 }
 
 void import_call(NodeImportCall& call) {
@@ -299,6 +337,7 @@ struct GraphImporters {
   GraphImporters() {
     for (const char* type : {"While", "StatelessWhile"}) register_tensorflow_importer(type, import_while);
     for (const char* type : {"If", "StatelessIf"}) register_tensorflow_importer(type, import_if);
+    for (const char* type : {"Case", "StatelessCase"}) register_tensorflow_importer(type, import_case);
     for (const char* type : {"PartitionedCall", "StatefulPartitionedCall"})
       register_tensorflow_importer(type, import_call);
     register_tensorflow_importer("Repeat", import_repeat, kIpu);

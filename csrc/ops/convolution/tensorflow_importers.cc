@@ -102,10 +102,11 @@ void import_filter_gradient(NodeImportCall& call, bool is_depthwise) {
   ir::Value *x = first(call, call.operand(0), is_last), *dy = first(call, call.operand(2), is_last);
   const Filter filter =
       read_filter(call, operand_sizes(call, 1, "filter_sizes"), x->type().shape, is_depthwise);
-  if (filter.rank() == 3) call.unsupported("the gradient of a filter of three spatial dimensions");
   const Attributes attributes =
       with(read_attributes(call, filter, x->type().shape, is_last), "kernel_shape", filter.weight_shape());
-  call.set_result(0, filter.filter(call, call.op("conv_weight_gradient", {x, dy}, attributes)));
+  ir::Value* gradient = filter.rank() == 3 ? volume_weight_gradient(call, x, dy, attributes)
+                                           : call.op("conv_weight_gradient", {x, dy}, attributes);
+  call.set_result(0, filter.filter(call, gradient));
 }
 
 struct ConvolutionTensorflowImporters {

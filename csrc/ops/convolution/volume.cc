@@ -43,11 +43,8 @@ ir::Value* flat_weight(ImportCall& call, ir::Value* weight) {
   return reshaped(call, weight, {w[0], w[1] * w[2], w[3], w[4]});
 }
 
-}  // namespace
-
-ir::Value* volume_convolution(ImportCall& call, ir::Value* x, ir::Value* weight, ir::Value* bias,
-                              const Attributes& attributes) {
-  const Depth depth(attributes, weight->type().shape[kDepth]);
+// x [N, C, D, H, W] as images [N * windows, C * KD, H, W].
+ir::Value* seen_planes(ImportCall& call, ir::Value* x, const Depth& depth) {
   const Shape s = x->type().shape;
   const int64_t count = depth.windows(s[kDepth]);
   if (count < 1) call.unsupported("a kernel deeper than the padded input");
@@ -58,12 +55,37 @@ ir::Value* volume_convolution(ImportCall& call, ir::Value* x, ir::Value* weight,
   }
   x = call.op("index_select", {x, depth.planes(call, count)}, {{"dim", kDepth}});
   x = transposed(call, reshaped(call, x, {s[0], s[1], count, depth.kernel, s[3], s[4]}), {0, 2, 1, 3, 4, 5});
-  x = reshaped(call, x, {s[0] * count, s[1] * depth.kernel, s[3], s[4]});
+  return reshaped(call, x, {s[0] * count, s[1] * depth.kernel, s[3], s[4]});
+}
+
+// [N, C, D, H, W] as [N * D, C, H, W].
+ir::Value* as_images(ImportCall& call, ir::Value* x) {
+  const Shape s = x->type().shape;
+  return reshaped(call, transposed(call, x, {0, 2, 1, 3, 4}), {s[0] * s[kDepth], s[1], s[3], s[4]});
+}
+
+}  // namespace
+
+ir::Value* volume_convolution(ImportCall& call, ir::Value* x, ir::Value* weight, ir::Value* bias,
+                              const Attributes& attributes) {
+  const Depth depth(attributes, weight->type().shape[kDepth]);
+  const int64_t batch = x->type().shape[0], count = depth.windows(x->type().shape[kDepth]);
+  x = seen_planes(call, x, depth);
   weight = flat_weight(call, weight);
   ir::Value* y = bias != nullptr ? call.op("conv", {x, weight, bias}, of_planes(attributes))
                                  : call.op("conv", {x, weight}, of_planes(attributes));
   const Shape out = y->type().shape;
-  return transposed(call, reshaped(call, y, {s[0], count, out[1], out[2], out[3]}), {0, 2, 1, 3, 4});
+  return transposed(call, reshaped(call, y, {batch, count, out[1], out[2], out[3]}), {0, 2, 1, 3, 4});
+}
+
+ir::Value* volume_weight_gradient(ImportCall& call, ir::Value* x, ir::Value* dy,
+                                  const Attributes& attributes) {
+  const Shape weight = attributes.integers("kernel_shape");
+  const Depth depth(attributes, weight[kDepth]);
+  Attributes planes = of_planes(attributes);
+  planes.set("kernel_shape", Shape{weight[0], weight[1] * weight[2], weight[3], weight[4]});
+  x = seen_planes(call, x, depth);
+  return reshaped(call, call.op("conv_weight_gradient", {x, as_images(call, dy)}, planes), weight);
 }
 
 ir::Value* transposed_volume_convolution(ImportCall& call, ir::Value* x, ir::Value* weight,
@@ -71,7 +93,7 @@ ir::Value* transposed_volume_convolution(ImportCall& call, ir::Value* x, ir::Val
   const Depth depth(attributes, weight->type().shape[kDepth]);
   const Shape s = x->type().shape, result = attributes.integers("input_shape");
   const int64_t count = s[kDepth], height = result[3], width = result[4];
-  x = reshaped(call, transposed(call, x, {0, 2, 1, 3, 4}), {s[0] * count, s[1], s[3], s[4]});
+  x = as_images(call, x);
   Attributes planes = of_planes(attributes);
   planes.set("input_shape", Shape{s[0] * count, result[1] * depth.kernel, height, width});
   ir::Value* y = call.op("conv_input_gradient", {x, flat_weight(call, weight)}, planes);

@@ -14,4 +14,8 @@ ir::Value* volume_convolution(ImportCall& call, ir::Value* x, ir::Value* weight,
 ir::Value* transposed_volume_convolution(ImportCall& call, ir::Value* x, ir::Value* weight,
                                          const Attributes& attributes);
 
+// The gradient for the weight, whose shape is attribute kernel_shape.
+ir::Value* volume_weight_gradient(ImportCall& call, ir::Value* x, ir::Value* dy,
+                                  const Attributes& attributes);
+
 }  // namespace ipu::ops

@@ -113,7 +113,7 @@ double neutral(Combine how, DType dtype) {
 }
 
 // Rows of data [ids..., rest...] by number; a row whose number is negative becomes one that changes nothing.
-void import_segments(NodeImportCall& call, Combine how, int64_t count) {
+ir::Value* segments(NodeImportCall& call, Combine how, int64_t count) {
   ir::Value *data = call.operand(0), *ids = index_operand(call, 1);
   const Shape &shape = data->type().shape, &named = ids->type().shape;
   if (named.size() > shape.size() || !std::equal(named.begin(), named.end(), shape.begin()))
@@ -137,17 +137,41 @@ void import_segments(NodeImportCall& call, Combine how, int64_t count) {
     y = call.op("embedding_gradient", {data, ids}, {{"rows", count}});
   else
     y = combined(call, call.builder().splat({dtype, {count, width}}, nothing), ids, data, how);
-  call.set_result(0, reshaped(call, y, joined({count}, rest)));
+  return reshaped(call, y, joined({count}, rest));
 }
 
 void import_unsorted_segments(NodeImportCall& call, Combine how) {
-  import_segments(call, how, operand_integer(call, 2, "num_segments"));
+  call.set_result(0, segments(call, how, operand_integer(call, 2, "num_segments")));
 }
 
 // How many segments there are is said by the last number.
-void import_sorted_segments(NodeImportCall& call) {
+// A number without rows is 0, or 1 of a product: not the largest number of the type, as in unsorted segments.
+void import_sorted_segments(NodeImportCall& call, Combine how) {
   const std::vector<int64_t> ids = call.operand_integers(1, "segment_ids");
-  import_segments(call, Combine::kAdd, ids.empty() ? 0 : ids.back() + 1);
+  const int64_t count = ids.empty() ? 0 : ids.back() + 1;
+  ir::Value* y = segments(call, how, count);
+  if (how == Combine::kMin || how == Combine::kMax) {
+    std::vector<double> is_there(static_cast<size_t>(count), 0.0);
+    for (const int64_t id : ids)
+      if (id >= 0 && id < count) is_there[static_cast<size_t>(id)] = 1.0;
+    Shape column(y->type().shape.size(), 1);
+    column[0] = count;
+    const Term mask{call, call.builder().constant(constant_of(DType::kBool, column, is_there))};
+    y = mask.choose(Term(call, y), 0.0).value();
+  }
+  call.set_result(0, y);
+}
+
+void import_segment_mean(NodeImportCall& call) {
+  const std::vector<int64_t> ids = call.operand_integers(1, "segment_ids");
+  std::vector<double> rows(static_cast<size_t>(ids.empty() ? 0 : ids.back() + 1), 0.0);
+  for (const int64_t id : ids)
+    if (id >= 0 && id < std::ssize(rows)) ++rows[static_cast<size_t>(id)];
+  for (double& count : rows) count = std::max(count, 1.0);
+  const Term sum{call, segments(call, Combine::kAdd, std::ssize(rows))};
+  Shape column(sum.value()->type().shape.size(), 1);
+  column[0] = std::ssize(rows);
+  set_result(call, sum / Term(call, call.builder().constant(constant_of(sum.dtype(), column, rows))));
 }
 
 ir::Value* scattered_nd(NodeImportCall& call, ir::Value* x, int index, int updates, Combine how) {
@@ -282,7 +306,6 @@ struct IndexingTensorflowImporters {
     register_tensorflow_importer("GatherV2", [](NodeImportCall& call) { import_gather(call, true); });
     register_tensorflow_importer("GatherNd", import_gather_nd);
     register_tensorflow_importer("ResourceGatherNd", import_gather_nd);
-    register_tensorflow_importer("SegmentSum", import_sorted_segments);
     register_tensorflow_importer("ScatterNd", import_scatter_nd);
     register_tensorflow_importer("OneHot", import_one_hot);
     register_tensorflow_importer("ReverseSequence", import_reverse_sequence);
@@ -297,6 +320,11 @@ struct IndexingTensorflowImporters {
     add("UnsortedSegmentProd", import_unsorted_segments, Combine::kMul);
     add("UnsortedSegmentMin", import_unsorted_segments, Combine::kMin);
     add("UnsortedSegmentMax", import_unsorted_segments, Combine::kMax);
+    add("SegmentSum", import_sorted_segments, Combine::kAdd);
+    register_tensorflow_importer("SegmentMean", import_segment_mean);
+    add("SegmentProd", import_sorted_segments, Combine::kMul);
+    add("SegmentMin", import_sorted_segments, Combine::kMin);
+    add("SegmentMax", import_sorted_segments, Combine::kMax);
     add("TensorScatterUpdate", import_tensor_scatter, Combine::kAssign);
     add("TensorScatterAdd", import_tensor_scatter, Combine::kAdd);
     add("TensorScatterSub", import_tensor_scatter, Combine::kSub);
@@ -308,6 +336,8 @@ struct IndexingTensorflowImporters {
     add("ResourceScatterNdUpdate", import_variable_scatter_nd, Combine::kAssign);
     add("ResourceScatterNdAdd", import_variable_scatter_nd, Combine::kAdd);
     add("ResourceScatterNdSub", import_variable_scatter_nd, Combine::kSub);
+    add("ResourceScatterNdMin", import_variable_scatter_nd, Combine::kMin);
+    add("ResourceScatterNdMax", import_variable_scatter_nd, Combine::kMax);
     add("ResourceScatterUpdate", import_variable_scatter, Combine::kAssign);
     add("ResourceScatterAdd", import_variable_scatter, Combine::kAdd);
     add("ResourceScatterSub", import_variable_scatter, Combine::kSub);

@@ -79,24 +79,33 @@ void import_batch_norm_gradient(NodeImportCall& call) {
   }
 }
 
-// The window of channels is one over columns of an image with one row per pixel; what lies outside counts as 0.
-void import_lrn(NodeImportCall& call) {
-  ir::Value* x = call.operand(0);
-  const Shape shape = x->type().shape;
+// The sum over neighbouring channels: the window is one over columns of an image with one row per pixel; what lies outside counts as 0.
+Term sum_of_neighbours(NodeImportCall& call, const Term& x) {
+  const Shape shape = x.value()->type().shape;
   const int64_t radius = call.integer("depth_radius", 5), size = 2 * radius + 1;
   const int64_t channels = node_dim(call, -1, shape.size());
-  const int64_t rows = x->type().elements() / std::max<int64_t>(shape[channels], 1);
-  const Term value{call, x};
-  ir::Value* squares = reshaped(call, square(value).value(), {1, 1, rows, shape[channels]});
-  const Term mean{call, call.op("avg_pool", {squares},
-                                {{"kernel", Shape{1, size}},
-                                 {"strides", Shape{1, 1}},
-                                 {"padding_low", Shape{0, radius}},
-                                 {"padding_high", Shape{0, radius}},
-                                 {"divisor", int64_t{1}}})};
-  const Term sum{call, reshaped(call, mean.value(), shape)};
-  set_result(call,
-             value / power(sum * call.real("alpha", 1.0) + call.real("bias", 1.0), call.real("beta", 0.5)));
+  const int64_t rows = x.value()->type().elements() / std::max<int64_t>(shape[channels], 1);
+  const Term sum{call, call.op("avg_pool", {reshaped(call, x.value(), {1, 1, rows, shape[channels]})},
+                               {{"kernel", Shape{1, size}},
+                                {"strides", Shape{1, 1}},
+                                {"padding_low", Shape{0, radius}},
+                                {"padding_high", Shape{0, radius}},
+                                {"divisor", int64_t{1}}})};
+  return {call, reshaped(call, sum.value(), shape)};
+}
+
+void import_lrn(NodeImportCall& call) {
+  const Term x = term(call, 0), sum = sum_of_neighbours(call, square(x));
+  set_result(call, x / power(sum * call.real("alpha", 1.0) + call.real("bias", 1.0), call.real("beta", 0.5)));
+}
+
+// Of (dy, x, y).
+void import_lrn_gradient(NodeImportCall& call) {
+  const Term dy = term(call, 0), x = term(call, 1), y = term(call, 2);
+  const double alpha = call.real("alpha", 1.0), beta = call.real("beta", 0.5);
+  const Term base = sum_of_neighbours(call, square(x)) * alpha + call.real("bias", 1.0);
+  const Term others = sum_of_neighbours(call, dy * y / base);
+  set_result(call, dy / power(base, beta) - x * others * (2.0 * alpha * beta));
 }
 
 struct NormalizationTensorflowImporters {
@@ -106,6 +115,7 @@ struct NormalizationTensorflowImporters {
     for (const char* type : {"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"})
       register_tensorflow_importer(type, import_batch_norm_gradient);
     register_tensorflow_importer("LRN", import_lrn);
+    register_tensorflow_importer("LRNGrad", import_lrn_gradient);
   }
 };
 const NormalizationTensorflowImporters normalization_tensorflow_importers;

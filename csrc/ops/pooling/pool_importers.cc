@@ -22,17 +22,55 @@ Attributes part_of(const Attributes& attributes, bool planes) {
   return part;
 }
 
+// [N, C, D, H, W] as [N, C * D, H, W] and as [N, C, D, H * W].
+ir::Value* as_planes(ImportCall& call, ir::Value* x) {
+  const Shape s = x->type().shape;
+  return reshaped(call, x, {s[0], s[1] * s[2], s[3], s[4]});
+}
+ir::Value* as_columns(ImportCall& call, ir::Value* x) {
+  const Shape s = x->type().shape;
+  return reshaped(call, x, {s[0], s[1], s[2], s[3] * s[4]});
+}
+
+Attributes with_input(Attributes attributes, Shape shape) {
+  attributes.set("input_shape", std::move(shape));
+  return attributes;
+}
+
 }  // namespace
 
 ir::Value* pooled(ImportCall& call, std::string_view kind, ir::Value* x, const Attributes& attributes) {
   const Shape s = x->type().shape;
   if (s.size() != 5) return call.op(kind, {x}, attributes);
-  ir::Value* planes =
-      call.op(kind, {reshaped(call, x, {s[0], s[1] * s[2], s[3], s[4]})}, part_of(attributes, true));
+  ir::Value* planes = call.op(kind, {as_planes(call, x)}, part_of(attributes, true));
   const Shape p = planes->type().shape;
   ir::Value* y =
       call.op(kind, {reshaped(call, planes, {s[0], s[1], s[2], p[2] * p[3]})}, part_of(attributes, false));
   return reshaped(call, y, {s[0], s[1], y->type().shape[2], p[2], p[3]});
+}
+
+ir::Value* max_pooled_gradient(ImportCall& call, ir::Value* x, ir::Value* y, ir::Value* dy,
+                               const Attributes& attributes) {
+  const Shape s = x->type().shape;
+  if (s.size() != 5) return call.op("max_pool_gradient", {x, y, dy}, attributes);
+  const Attributes within = part_of(attributes, true), along = part_of(attributes, false);
+  ir::Value* images = as_planes(call, x);
+  ir::Value* planes = call.op("max_pool", {images}, within);
+  const Shape p = planes->type().shape;
+  ir::Value* columns = reshaped(call, planes, {s[0], s[1], s[2], p[2] * p[3]});
+  ir::Value* d = call.op("max_pool_gradient", {columns, as_columns(call, y), as_columns(call, dy)}, along);
+  return reshaped(call, call.op("max_pool_gradient", {images, planes, reshaped(call, d, p)}, within), s);
+}
+
+ir::Value* average_pooled_gradient(ImportCall& call, ir::Value* dy, const Attributes& attributes) {
+  const Shape s = attributes.integers("input_shape");
+  if (s.size() != 5) return call.op("avg_pool_gradient", {dy}, attributes);
+  const Shape y = dy->type().shape;
+  const Attributes within = with_input(part_of(attributes, true), {s[0], s[1] * s[2], s[3], s[4]}),
+                   along = with_input(part_of(attributes, false), {s[0], s[1], s[2], y[3] * y[4]});
+  ir::Value* d = call.op("avg_pool_gradient", {as_columns(call, dy)}, along);
+  d = reshaped(call, d, {s[0], s[1] * s[2], y[3], y[4]});
+  return reshaped(call, call.op("avg_pool_gradient", {d}, within), s);
 }
 
 std::vector<target::Work> window_work(const ir::Op& op, const ir::Type& y, std::string_view function) {

@@ -8,6 +8,10 @@ namespace ipu::ops {
 
 // max_pool or avg_pool of x [N, C, one to three spatial dimensions].
 ir::Value* pooled(ImportCall& call, std::string_view kind, ir::Value* x, const Attributes& attributes);
+// Their gradients for x; of avg_pool attribute input_shape is its shape.
+ir::Value* max_pooled_gradient(ImportCall& call, ir::Value* x, ir::Value* y, ir::Value* dy,
+                               const Attributes& attributes);
+ir::Value* average_pooled_gradient(ImportCall& call, ir::Value* dy, const Attributes& attributes);
 
 // The arguments of torch's pooling operators: x [N, C, spatial...], the window over it with the padding of
 // ceil_mode, and the attributes of the op.

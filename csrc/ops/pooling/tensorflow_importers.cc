@@ -40,26 +40,21 @@ void import_pool(NodeImportCall& call, bool is_average, int operand = -1) {
   set_image(call, pooled(call, is_average ? "avg_pool" : "max_pool", x, attributes), is_last);
 }
 
-void require_two_dimensions(NodeImportCall& call, const Shape& x) {
-  if (x.size() != 4) call.unsupported("the gradient of a pool of three spatial dimensions");
-}
-
 void import_max_gradient(NodeImportCall& call, int operand = -1) {
+  call.ignore("TInput");
   const bool is_last = is_channels_last(call);
   ir::Value *x = first(call, 0, is_last), *y = first(call, 1, is_last), *dy = first(call, 2, is_last);
-  require_two_dimensions(call, x->type().shape);
   const Attributes attributes = read_pool(call, x->type().shape, is_last, false, operand);
-  set_image(call, call.op("max_pool_gradient", {x, y, dy}, attributes), is_last);
+  set_image(call, max_pooled_gradient(call, x, y, dy, attributes), is_last);
 }
 
 void import_average_gradient(NodeImportCall& call) {
   const bool is_last = is_channels_last(call);
   Shape shape = operand_sizes(call, 0, "orig_input_shape");
-  require_two_dimensions(call, shape);
   if (is_last) shape = ir::channels_first(std::move(shape));
   Attributes attributes = read_pool(call, shape, is_last, true);
   attributes.set("input_shape", shape);
-  set_image(call, call.op("avg_pool_gradient", {first(call, 1, is_last)}, attributes), is_last);
+  set_image(call, average_pooled_gradient(call, first(call, 1, is_last), attributes), is_last);
 }
 
 struct PoolingTensorflowImporters {
@@ -69,9 +64,11 @@ struct PoolingTensorflowImporters {
     for (const char* type : {"AvgPool", "AvgPool3D"})
       register_tensorflow_importer(type, [](NodeImportCall& call) { import_pool(call, true); });
     register_tensorflow_importer("MaxPoolV2", [](NodeImportCall& call) { import_pool(call, false, 1); });
-    register_tensorflow_importer("MaxPoolGrad", [](NodeImportCall& call) { import_max_gradient(call); });
+    for (const char* type : {"MaxPoolGrad", "MaxPool3DGrad"})
+      register_tensorflow_importer(type, [](NodeImportCall& call) { import_max_gradient(call); });
     register_tensorflow_importer("MaxPoolGradV2", [](NodeImportCall& call) { import_max_gradient(call, 3); });
-    register_tensorflow_importer("AvgPoolGrad", import_average_gradient);
+    for (const char* type : {"AvgPoolGrad", "AvgPool3DGrad"})
+      register_tensorflow_importer(type, import_average_gradient);
   }
 };
 const PoolingTensorflowImporters pooling_tensorflow_importers;

@@ -33,6 +33,22 @@ ir::Value* drawn_statelessly(NodeImportCall& call, std::string_view kind, Attrib
   return call.op(kind, {seed}, std::move(attributes));
 }
 
+// Version 2 of them takes what StatelessRandomGetKeyCounter makes of the two numbers: here themselves, as the key.
+ir::Value* drawn_by_key(NodeImportCall& call, std::string_view kind, Attributes attributes) {
+  call.operand(2);      // the counter, which is zero
+  call.has_operand(3);  // the algorithm
+  return call.op(kind, {call.operand(1)}, std::move(attributes));
+}
+
+void import_key(NodeImportCall& call) {
+  call.ignore("Tseed");
+  call.set_result(0, call.op("cast", {call.operand(0)}, {{"dtype", DType::kU32}}));
+  call.set_result(1, call.builder().splat({DType::kU32, {2}}, 0.0));
+  if (call.result_count() > 2) call.set_constant(2, constant_of(DType::kI32, {}, {1.0}));
+}
+
+void import_algorithm(NodeImportCall& call) { call.set_constant(0, constant_of(DType::kI32, {}, {1.0})); }
+
 using Draw = ir::Value* (*)(NodeImportCall&, std::string_view kind, Attributes attributes);
 
 Shape drawn_shape(NodeImportCall& call) { return operand_sizes(call, 0, "shape"); }
@@ -101,7 +117,9 @@ struct RandomTensorflowImporters {
     for (const Family& f :
          {Family{"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", drawn_by, 1},
           Family{"StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal",
-                 "StatelessRandomUniformInt", drawn_statelessly, 2}}) {
+                 "StatelessRandomUniformInt", drawn_statelessly, 2},
+          Family{"StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2",
+                 "StatelessRandomUniformIntV2", drawn_by_key, 4}}) {
       const Draw draw = f.draw;
       register_tensorflow_importer(f.uniform,
                                    [draw](NodeImportCall& c) { import_floats(c, "random_uniform", draw); });
@@ -112,6 +130,9 @@ struct RandomTensorflowImporters {
       register_tensorflow_importer(f.integers,
                                    [draw, low = f.low](NodeImportCall& c) { import_integers(c, draw, low); });
     }
+    register_tensorflow_importer("StatelessRandomGetKeyCounter", import_key);
+    register_tensorflow_importer("StatelessRandomGetKeyCounterAlg", import_key);
+    register_tensorflow_importer("StatelessRandomGetAlg", import_algorithm);
     register_tensorflow_importer("RandomShuffle", import_shuffle);
     register_tensorflow_importer("Multinomial", import_multinomial);
   }

@@ -22,9 +22,15 @@ _SHAPES = {"Shape", "ShapeN", "Size", "Rank", "VariableShape"}
 _READS = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
 _LOOPS = {"While", "StatelessWhile"}
 _CONDITIONS = {"If", "StatelessIf"}
+_CASES = {"Case", "StatelessCase"}
 # Effects on something that is not a variable; operations of one kind keep their order.
-_EFFECTS = {"Assert": "assert", "Print": "print", "PrintV2": "print", "IpuPrint": "print"}
+_EFFECTS = {
+    **dict.fromkeys(["Assert", "CheckNumerics", "CheckNumericsV2"], "assert"),
+    **dict.fromkeys(["Print", "PrintV2", "IpuPrint"], "print"),
+}
 _FEEDS = {"IpuInfeedDequeue", "IpuOutfeedEnqueue"}
+# What these give has another form in the core.
+_NEVER_FOLDED = {"StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg"}
 # What TensorFlow computes when all operands are known, up to so many elements.
 _FOLDED_ELEMENTS = 4096
 
@@ -217,6 +223,8 @@ class _Place:
         elif kind == "IdentityN":
             for result, tensor in zip(results, op.inputs):
                 self._alias(result, tensor)
+        elif kind == "StringFormat" and _is_printed(op):
+            self._give_up(op)
         elif kind == "VarIsInitializedOp":
             self._constant(op, results[0], np.array(True))
         elif not self._fold(op):
@@ -299,7 +307,7 @@ class _Place:
     def _inside(self, tensor: Any) -> tuple[Any, _Place] | None:
         """What a call or a branch of a condition gives as this tensor. The other branch has something to stand in for a variable
         that only one of them has."""
-        if tensor.op.type not in _CONDITIONS and host.called_function(tensor.op) is None:
+        if tensor.op.type not in _CONDITIONS | _CASES and host.called_function(tensor.op) is None:
             return None
         for child in self.children(tensor.op).values():
             given = child.graph.outputs[tensor.value_index]
@@ -350,6 +358,9 @@ class _Place:
         if op.type in _CONDITIONS:
             roles = {"then": "then_branch", "else": "else_branch"}
             return {role: self._child(op, role, op.get_attr(a).name, list(op.inputs)[1:]) for role, a in roles.items()}
+        if op.type in _CASES:
+            branches = enumerate(op.get_attr("branches"))
+            return {f"branch{i}": self._child(op, f"branch{i}", f.name, list(op.inputs)[1:]) for i, f in branches}
         if op.type == "IpuRepeat":
             return {"body": self._repeat_body(op)}
         called = host.called_function(op)
@@ -389,7 +400,7 @@ class _Place:
     def _write_node(self, op: host.Operation) -> None:
         if op.type in _LOOPS:
             self._write_loop(op)
-        elif op.type in _CONDITIONS:
+        elif op.type in _CONDITIONS | _CASES:
             self._write_condition(op)
         elif "f" in self.children(op):
             self._write_call(op)
@@ -397,6 +408,8 @@ class _Place:
             self._write_repeat(op)
         elif op.type == "Assert":
             self._write_assert(op)
+        elif op.type in ("Print", "PrintV2"):
+            self._write_print(op)
         else:
             types_fit = [self.writer.check_type(tensor) for tensor in [*op.inputs, *op.outputs]]
             if all(types_fit) and not _has_rule(op):
@@ -458,7 +471,12 @@ class _Place:
         places = self.children(op)
         predicate = self.value(op.inputs[0])
         if isinstance(predicate, _Constant):
-            self._inline(op, places["then" if predicate.array.all() else "else"])
+            if op.type in _CASES:
+                index = int(predicate.array)
+                role = f"branch{index if 0 <= index < len(places) else len(places) - 1}"
+            else:
+                role = "then" if predicate.array.all() else "else"
+            self._inline(op, places[role])
             return
         kept = [i for i, tensor in enumerate(op.outputs) if tensor.dtype != tf.resource]
         subgraphs = {}
@@ -467,7 +485,8 @@ class _Place:
             subgraphs[role] = _subgraph(place, [], outputs)
         results = [self.prefix + op.outputs[i].name for i in kept]
         self.values |= {op.outputs[i].name: result for i, result in zip(kept, results)}
-        self._emit(op, [self.operand(op.inputs[0])], {}, subgraphs, results)
+        given = {"branches": len(places)} if op.type in _CASES else {}
+        self._emit(op, [self.operand(op.inputs[0])], given, subgraphs, results)
 
     def _write_loop(self, op: host.Operation) -> None:
         places = self.children(op)
@@ -520,12 +539,44 @@ class _Place:
                 operands.append(self._named(value))
         self._emit(op, operands, {"message": " ".join(pieces), "summarize": op.get_attr("summarize")})
 
+    def _write_print(self, op: host.Operation) -> None:
+        """The tensors that are printed, each with the words in front of it."""
+        if op.type == "Print":
+            operands, titles = [self.operand(op.inputs[0])], [op.get_attr("message").decode()]
+            tensors = list(op.inputs)[1:]
+            titles += [""] * (len(tensors) - 1)
+            given = {"first_n": op.get_attr("first_n"), "summarize": op.get_attr("summarize")}
+        else:
+            operands, text = [], op.inputs[0].op
+            if text.type != "StringFormat":
+                self.writer.refuse(op, "prints a string that is not known while the graph is built: print tensors")
+                return
+            pieces = text.get_attr("template").decode().split(text.get_attr("placeholder").decode())
+            tensors, titles = list(text.inputs), [*pieces[:-1]]
+            given = {"summarize": text.get_attr("summarize")}
+        shown = []
+        words = ""
+        for tensor, title in zip(tensors, titles):
+            words += title
+            if tensor.dtype == tf.string:
+                value = self.values.get(tensor.name)
+                if not isinstance(value, _Constant):
+                    self.writer.check_type(tensor)
+                    continue
+                words += " ".join(piece.decode() for piece in value.array.ravel())
+                continue
+            shown.append(words.strip().rstrip(":="))
+            operands.append(self.operand(tensor))
+            words = ""
+        self._emit(op, operands, given | {"titles": shown})
+
     # --- folding
 
     def _fold(self, op: host.Operation) -> bool:
         if op.type in _SHAPES:
             return self._fold_shape(op)
-        if not op.inputs or not op.outputs or op.op_def.is_stateful or self.children(op):
+        is_pure = op.inputs and op.outputs and not op.op_def.is_stateful
+        if not is_pure or self.children(op) or op.type in _NEVER_FOLDED:
             return False
         given = []
         for tensor in op.inputs:
@@ -552,6 +603,11 @@ class _Place:
                 return False
             self._constant(op, result.name, np.array(value, result.dtype.as_numpy_dtype))
         return True
+
+
+def _is_printed(op: host.Operation) -> bool:
+    readers = op.outputs[0].consumers()
+    return bool(readers) and all(reader.type == "PrintV2" for reader in readers)
 
 
 def _has_rule(op: host.Operation) -> bool:
