@@ -37,6 +37,7 @@ HostUnit::Options unit_options(const py::dict& data, const std::string& name) {
   options.name = name;
   options.device = fields.get("device", 0);
   options.compile.replicas = fields.get("replicas", 1);
+  options.compile.auto_round_num_ipus = true;  // the next power of two lies between replicas
   options.cache.directory = fields.get<std::string>("cache_path", "");
   options.cache.version = fields.get<std::string>("version", "");
   options.cache.suffix = fields.get("cache_suffix", options.cache.suffix);

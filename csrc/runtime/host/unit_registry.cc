@@ -153,6 +153,28 @@ std::unique_ptr<ir::Module> HostUnit::take_module() {
   return make_();
 }
 
+// Copies of a unit that has no feeds would all give the same.
+void HostUnit::check_span(const executable::Executable& executable, const UnitDevice& device) const {
+  const int span = executable.ipus_reserved, ipus = device.settings().ipus;
+  if (span > ipus || ipus % span != 0)
+    throw Error(
+        ErrorCode::kNoDevice,
+        fmt::format("{} IPUs: unit '{}' uses {} and device {} has {}, which is no multiple of it. Let "
+                    "auto_select_ipus or select_ipus give the device a multiple of {} IPUs, or use "
+                    "fewer shards.",
+                    span > ipus ? "too few" : "wrong number of", name(), span, device.ordinal(), ipus, span))
+        .because("too_few_ipus");
+  const auto& streams = executable.program->streams;
+  const bool has_feeds = std::ranges::any_of(streams, [](const auto& s) { return !is_argument(s.name); });
+  if (span < ipus && has_feeds)
+    throw Error(
+        ErrorCode::kUnsupportedOps,
+        fmt::format(
+            "unsupported replicas: unit '{}' uses {} IPUs and device {} has {}, so that {} replicas would "
+            "share its feeds, which comes with a later version. Give the device {} IPUs.",
+            name(), span, device.ordinal(), ipus, ipus / span, span));
+}
+
 void HostUnit::compile(const std::shared_ptr<UnitDevice>& device, const std::function<bool()>& stop) {
   if (device == device_ && session_ != nullptr) return;
   session_ = nullptr;
@@ -162,13 +184,7 @@ void HostUnit::compile(const std::shared_ptr<UnitDevice>& device, const std::fun
   if (device->settings().stochastic_rounding) round_at_random(*module);
   executable::Executable executable = executable::compile_cached(*module, device->settings().request.system(),
                                                                  options_.compile, options_.cache);
-  if (executable.ipus_reserved > device->settings().ipus)
-    throw Error(
-        ErrorCode::kNoDevice,
-        fmt::format("too few IPUs: unit '{}' uses {} and device {} has {}. Configure more IPUs for the "
-                    "device, or use fewer shards.",
-                    name(), executable.ipus_reserved, device->ordinal(), device->settings().ipus))
-        .because("too_few_ipus");
+  check_span(executable, *device);
   const optimizers::Spec none;
   session_ = std::make_shared<HostSession>(std::move(executable), &none);
   known_.assign(signature().variables.size(), {});

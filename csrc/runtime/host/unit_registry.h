@@ -103,6 +103,7 @@ class HostUnit {
  private:
   std::unique_ptr<ir::Module> take_module();
   void compile(const std::shared_ptr<UnitDevice>& device, const std::function<bool()>& stop);
+  void check_span(const executable::Executable& executable, const UnitDevice& device) const;
   void run_with(UnitDevice& device, const Run& run);
   void attach(UnitDevice& device, const std::function<bool()>& stop);
   void check(const Run& run);

@@ -79,6 +79,10 @@ class IPUOutfeedQueue:
             "IpuOutfeedEnqueue", leaves, [], name="outfeed_enqueue", queue=self._name, mode=mode, T=types
         )
 
+    @property
+    def outfeed_mode(self) -> IPUOutfeedMode:
+        return self._mode
+
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """What has arrived, in the structure that is enqueued; it is taken out of the queue.
 

@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = forwarder(
             "OptimizerFunctionOutput", "PipelineSchedule", "PipelineStageOptions", "RecomputationMode",
             "recomputation_checkpoint",
         ],
-        "later": [
+        "pipeline": [
             "pipeline",
         ],
     },
