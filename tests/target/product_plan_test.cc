@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "support/error.h"
+#include "target/products/product_choice.h"
 #include "tests/thrown.h"
 
 namespace ipu::target {
@@ -61,6 +62,42 @@ TEST(ProductPlan, of_the_worked_example_costs_what_the_page_says) {
   EXPECT_LE(plan_product(gc200(), shape, options).cycles.total(), plan.cycles.total());
 }
 
+// The same without steps over the output channels, and with two over the input channels: each has 4 of the 8 blocks of a tile.
+TEST(ProductPlan, of_steps_over_the_input_channels_adds_up_their_sums) {
+  const ProductShape shape{1, 1024, 1024, 4096};
+  const ProductOptions options{ProductType::kFp16Fp16, 0.25};
+  ProductSplit split{.method = ProductMethod::kMatrixUnit,
+                     .rows = 7,
+                     .inputs = 8,
+                     .outputs = 26,
+                     .input_steps = 2,
+                     .group_outputs = 16};
+  const ProductPlan plan = price_product(gc200(), shape, options, split);
+  EXPECT_NEAR(plan.cycles.exchange_operands, 2 * (18816 * 25.0 / 26 / 8 + 20480 * 6.0 / 7 / 4), 1e-6);
+  EXPECT_EQ(plan.cycles.exchange_partials, 2 * 47040 / 4);
+  EXPECT_EQ(plan.cycles.reduction, 2 * (8337 + 2573));
+  EXPECT_EQ(plan.cycles.slices, 2 * (100 + 2560 + 2352));
+  EXPECT_EQ(plan.cycles.phases, 2 * 500);
+  EXPECT_NEAR(plan.temporary_bytes, 1.35 * (18816 + 20480 + 47040) + 5880, 0.5);
+  split.input_steps = 1;
+  const ProductPlan whole = price_product(gc200(), shape, options, split);
+  EXPECT_LT(whole.cycles.total(), plan.cycles.total());
+  EXPECT_GT(whole.temporary_bytes, plan.temporary_bytes);
+  EXPECT_EQ(describe_split(plan.split),
+            "groups in 1, rows in 7, inputs in 8, outputs in 26, 2 steps over inputs");
+}
+
+TEST(ProductPlan, takes_steps_over_the_input_channels_where_the_operand_does_not_fit) {
+  const ProductShape shape{1, 4096, 11008, 4096};
+  const ProductOptions options{ProductType::kFp16Fp16, 0.1};
+  const ProductPlan plan = plan_product(gc200(), shape, options);
+  EXPECT_GT(plan.split.input_steps, 1);
+  EXPECT_LE(plan.temporary_bytes, 0.1 * gc200()["bytes_per_tile"]);
+  ProductSplit vector = plan.split;
+  vector.method = ProductMethod::kVector;
+  EXPECT_LT(10 * plan.cycles.total(), price_product(gc200(), shape, options, vector).cycles.total());
+}
+
 TEST(ProductPlan, is_the_best_of_all_splits) {
   const Machine machine = with_tiles(24);
   for (const auto& [shape, options] : cases(200, 200)) {
@@ -80,7 +117,7 @@ TEST(ProductPlan, claims_no_more_tiles_or_bytes_than_there_are) {
     const ProductCore core = product_core(gc200(), options.type, false);
     EXPECT_LE(plan.split.groups, shape.groups);
     EXPECT_LE(plan.split.rows, shape.rows);
-    EXPECT_LE(plan.split.inputs, divide_up(shape.inputs, core.inputs));
+    EXPECT_LE(plan.split.inputs * plan.split.input_steps, divide_up(shape.inputs, core.inputs));
     EXPECT_LE(plan.split.outputs * plan.split.steps, divide_up(shape.outputs, plan.split.group_outputs));
     EXPECT_LE(plan.temporary_bytes, options.memory_proportion * gc200()["bytes_per_tile"]);
     const ProductPlan again = price_product(gc200(), shape, options, plan.split);
@@ -138,7 +175,7 @@ TEST(ProductPlan, of_a_large_shape_is_found_among_few_splits) {
 TEST(ProductPlan, gives_up_the_matrix_unit_where_nothing_fits) {
   const ProductShape shape{1, 4096, 4096, 4096};
   const ProductPlan fits = plan_product(gc200(), shape, {ProductType::kFp16Fp16, 0.6});
-  const ProductPlan lacks = plan_product(gc200(), shape, {ProductType::kFp16Fp16, 0.01});
+  const ProductPlan lacks = plan_product(gc200(), shape, {ProductType::kFp16Fp16, 0.001});
   EXPECT_EQ(fits.split.method, ProductMethod::kMatrixUnit);
   EXPECT_EQ(lacks.split.method, ProductMethod::kVector);
   EXPECT_GT(lacks.cycles.total(), 10 * fits.cycles.total());

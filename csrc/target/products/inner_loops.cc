@@ -124,6 +124,11 @@ int64_t reduction_cycles(const ProductCore& core, int64_t elements, int64_t dept
   return 33 + core.workers * (20 + ((fast ? 1 : 2) * (depth - 1) + 8) * loops);
 }
 
+int64_t add_in_place_cycles(const ProductCore& core, int64_t elements) {
+  const int64_t lanes = std::max<int64_t>(core.vector_bytes / core.partial_bytes, 1);
+  return 11 + core.workers * (58 + 3 * divide_up(divide_up(elements, core.workers), lanes));
+}
+
 int64_t cast_cycles(const ProductCore& core, int64_t elements) {
   return core.workers * (26 + divide_up(elements, 2 * core.workers));
 }

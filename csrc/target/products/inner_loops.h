@@ -51,6 +51,8 @@ int64_t field_cycles(const ProductCore& core, const Blocks& blocks, const BlockW
 
 // Sum of `depth` partial results of `elements` elements each; with `fast` the partial results lie in interleaved memory.
 int64_t reduction_cycles(const ProductCore& core, int64_t elements, int64_t depth, bool fast);
+// Of `elements` partial sums to as many others.
+int64_t add_in_place_cycles(const ProductCore& core, int64_t elements);
 int64_t cast_cycles(const ProductCore& core, int64_t elements);
 // A copy on the tile that changes the order of elements; `atom` bytes lie together before and after.
 double copy_cycles(double bytes, int64_t atom);

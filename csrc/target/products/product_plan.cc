@@ -13,6 +13,8 @@
 namespace ipu::target {
 namespace {
 
+constexpr int64_t kMostSteps = 64;
+
 // Cuts of `size` into parts of different sizes: the fewest parts of each size, and the fewest of which both tiles of a bus have one.
 std::vector<int64_t> cuts(int64_t size, int64_t most, bool even_too, bool all) {
   std::vector<int64_t> found;
@@ -35,7 +37,9 @@ bool is_cheaper(const ProductPlan& a, double total, const ProductPlan& b, double
 
 }  // namespace
 
-ProductKind kind_of(const ProductSplit& s) { return {s.method, s.steps > 1, s.inputs * s.kernel_rows > 1}; }
+ProductKind kind_of(const ProductSplit& s) {
+  return {s.method, s.all_steps() > 1, s.inputs * s.kernel_rows > 1};
+}
 
 ProductSearch::ProductSearch(const ProductPrices& prices, std::optional<ProductKind> without)
     : p_(prices), without_(without) {
@@ -138,47 +142,47 @@ void ProductSearch::over_channels() {
 
 // False: not even the operand fits, nor will it with the output channels in more parts.
 bool ProductSearch::over_fields(int64_t output_blocks) {
-  constexpr int64_t kMostSteps = 64;
   const int64_t most = p_.tiles / (split_.groups * split_.kernel_rows * split_.inputs * split_.outputs);
+  const int64_t most_steps = std::min(p_.input_blocks(split_), kMostSteps);
   const Fewer& fewer = of_parts_[static_cast<size_t>(most)];
-  const FieldCut one;
   const bool is_bounded = !p_.options.exhaustive;
   for (split_.steps = 1; split_.steps <= std::min(output_blocks, kMostSteps); split_.steps *= 2) {
-    // Bytes and cycles are sums of what the field does not change and of multiples of what it has.
-    const TilePart unit = p_.part(split_, one);
-    const double operand = unit.operand_bytes / p_.operand_elements(one, unit.kernel_rows);
-    const auto bytes = [&](double operands, double weights, double results) {
-      return p_.temporary_bytes(
-          {unit.blocks, unit.kernel_rows, operand * operands, weights, unit.result_elements * results});
+    split_.input_steps = 1;
+    const TilePart whole = p_.unit_part(split_);
+    const auto fits = [&](const TilePart& part, double operands, double results) {
+      return without_ || p_.temporary_bytes(p_.of_input_step(part, split_), operands, results) <= p_.memory;
     };
-    if (is_bounded && !without_) {
-      if (bytes(fewer.operand, 0, 0) > p_.memory) return false;
-      if (bytes(fewer.operand, unit.weight_bytes, fewer.result) > p_.memory) continue;
+    if (is_bounded) {
+      // As many steps over the input channels as any field needs.
+      while (!fits(whole, fewer.operand, fewer.result) && 2 * split_.input_steps <= most_steps)
+        split_.input_steps *= 2;
+      if (!fits(whole, fewer.operand, fewer.result)) {
+        TilePart operand = whole;
+        operand.weight_bytes = 0;
+        if (!fits(operand, fewer.operand, 0)) return false;
+        continue;
+      }
     }
-    const auto loops = [&](int64_t first, int64_t later) {
-      FieldCut nothing;
-      nothing.batch = 0;
-      nothing.work = {first, later};
-      return p_.inner_loops(split_, unit, nothing);
-    };
-    const double fixed = loops(0, 0), by_first = loops(1, 0) - fixed, by_later = loops(0, 1) - fixed;
+    if (is_bounded && p_.least_exchange(split_, whole, fewer.operand, fewer.result) >= best_total_) continue;
+    const int64_t fewest_steps = split_.input_steps;
+    const StepCosts least = p_.step_costs(split_, whole);
     for (size_t i = fewer.first; i < fields_.size(); ++i) {
       const FieldCut& field = fields_[i];
       if (field.parts() > most) continue;
       ++looked_at_;
-      const double least = fixed + by_first * static_cast<double>(field.work.first) +
-                           by_later * static_cast<double>(field.work.later);
-      if (least >= best_total_ && is_bounded) {
-        if (split_.steps == 1 && i == fewer.first) return true;  // steps only add to it
-        break;                                                   // and so do fields of more work
+      if (least.inner_loops(field) >= best_total_ && is_bounded) {
+        if (split_.steps == 1 && fewest_steps == 1 && i == fewer.first) return true;  // steps only add to it
+        break;  // and so do fields of more work
       }
-      if (!without_ &&
-          bytes(operands_[i], unit.weight_bytes, static_cast<double>(field.elements())) > p_.memory)
-        continue;
+      if (p_.least_cycles(least, operands_[i], field) >= best_total_ && is_bounded) continue;
       split_.batch = field.batch_parts;
       split_.rows = field.row_parts;
       split_.columns = field.column_parts;
-      consider(p_.matrix_unit(split_, p_.part(split_, field), field));
+      for (split_.input_steps = fewest_steps; split_.input_steps <= most_steps; split_.input_steps *= 2) {
+        if (!fits(whole, operands_[i], static_cast<double>(field.elements()))) continue;
+        consider(p_.matrix_unit(split_, p_.part(split_, field), field));
+        if (is_bounded) break;  // more steps take longer
+      }
     }
   }
   return true;

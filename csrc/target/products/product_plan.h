@@ -51,15 +51,17 @@ struct ProductOptions {
 enum class ProductMethod { kMatrixUnit, kVector, kNarrow, kDepthwise };
 const char* word(ProductMethod method);
 
-// In how many parts each dimension is cut; the product of all but `steps` is the number of tiles.
+// In how many parts each dimension is cut; the product of all but the steps is the number of tiles.
 struct ProductSplit {
   ProductMethod method = ProductMethod::kVector;
   int64_t groups = 1, rows = 1, inputs = 1, outputs = 1;
   int64_t batch = 1, columns = 1, kernel_rows = 1;
   int64_t steps = 1;          // one after the other, over output channels
+  int64_t input_steps = 1;    // of each of those, over input channels: their sums are added up
   int64_t group_outputs = 1;  // output channels of a block
   int64_t filter_rows = 1;    // rows of the kernel that a block holds; they share its input channels
   int64_t fields() const { return batch * rows * columns; }
+  int64_t all_steps() const { return steps * input_steps; }
   int64_t tiles() const { return groups * inputs * outputs * kernel_rows * fields(); }
   bool operator==(const ProductSplit&) const = default;
 };

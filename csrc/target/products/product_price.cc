@@ -106,7 +106,7 @@ double ProductPrices::operand_elements(const FieldCut& cut, int64_t kernel_rows)
 TilePart ProductPrices::part(const ProductSplit& s, const FieldCut& cut) const {
   TilePart part;
   part.blocks.groups = divide_up(shape.groups, s.groups);
-  part.blocks.inputs = divide_up(divide_up(shape.inputs, group_inputs(s)), s.inputs);
+  part.blocks.inputs = input_blocks(s);
   part.blocks.outputs = divide_up(divide_up(divide_up(shape.outputs, s.group_outputs), s.outputs), s.steps);
   part.blocks.group_outputs = s.group_outputs;
   part.kernel_rows = divide_up(shape.kernel_rows, s.kernel_rows);
@@ -117,16 +117,84 @@ TilePart ProductPrices::part(const ProductSplit& s, const FieldCut& cut) const {
   part.operand_bytes = operand_elements(cut, part.kernel_rows) * inputs * operand_bytes;
   part.weight_bytes = inputs * outputs * static_cast<double>(kernel) * operand_bytes * options.density;
   part.result_elements = static_cast<double>(part.blocks.groups * cut.elements()) * outputs;
+  return s.input_steps == 1 ? part : of_input_step(part, s);
+}
+
+TilePart ProductPrices::of_input_step(TilePart part, const ProductSplit& s) const {
+  const auto blocks = static_cast<double>(part.blocks.inputs);
+  part.blocks.inputs = divide_up(part.blocks.inputs, s.input_steps);
+  const double share = static_cast<double>(part.blocks.inputs) / blocks;
+  part.operand_bytes *= share;
+  part.weight_bytes *= share;
+  if (s.input_steps > 1)
+    part.sum_bytes = part.result_elements * static_cast<double>(core.partial_bytes) /
+                     static_cast<double>(s.inputs * s.kernel_rows);
   return part;
 }
 
 double ProductPrices::temporary_bytes(const TilePart& part) const {
   return temporary_ * (part.operand_bytes + part.weight_bytes +
-                       part.result_elements * static_cast<double>(core.partial_bytes));
+                       part.result_elements * static_cast<double>(core.partial_bytes)) +
+         part.sum_bytes;
+}
+
+StepCosts ProductPrices::step_costs(const ProductSplit& s, const TilePart& whole) const {
+  StepCosts costs;
+  const TilePart unit = of_input_step(whole, s);
+  const auto loops = [&](int64_t first, int64_t later) {
+    FieldCut nothing;
+    nothing.batch = 0;
+    nothing.work = {first, later};
+    return inner_loops(s, unit, nothing);
+  };
+  costs.fixed = loops(0, 0);
+  costs.by_first = loops(1, 0) - costs.fixed;
+  costs.by_later = loops(0, 1) - costs.fixed;
+  const double of_bytes = static_cast<double>(s.all_steps()) / exchange_bytes_;
+  costs.by_operand = of_bytes * unit.operand_bytes * operand_share(s);
+  costs.of_all_weights = of_bytes * unit.weight_bytes;
+  if (s.inputs * s.kernel_rows > 1)
+    costs.by_result = of_bytes * unit.result_elements * static_cast<double>(core.partial_bytes);
+  return costs;
+}
+
+double ProductPrices::least_exchange(const ProductSplit& s, const TilePart& whole, double operands,
+                                     double elements) const {
+  double bytes = static_cast<double>(s.steps) * whole.operand_bytes * operands * operand_share(s);
+  if (s.inputs * s.kernel_rows > 1)
+    bytes += static_cast<double>(s.all_steps() * core.partial_bytes) * whole.result_elements * elements;
+  return bytes / exchange_bytes_;
+}
+
+double ProductPrices::temporary_bytes(const TilePart& unit, double operands, double elements) const {
+  TilePart part = unit;
+  part.operand_bytes *= operands;
+  part.result_elements *= elements;
+  part.sum_bytes *= elements;
+  return temporary_bytes(part);
+}
+
+TilePart ProductPrices::unit_part(const ProductSplit& s) const {
+  const FieldCut one;
+  TilePart unit = part(s, one);
+  unit.operand_bytes /= operand_elements(one, unit.kernel_rows);
+  return unit;
+}
+
+double ProductPrices::least_cycles(const StepCosts& c, double operands, const FieldCut& field) const {
+  return c.inner_loops(field) + c.by_operand * operands +
+         c.of_all_weights * (1 - 1.0 / static_cast<double>(field.parts())) +
+         c.by_result * static_cast<double>(field.elements());
+}
+
+// Of the operand's bytes, those that come from other tiles, half of them if both tiles of a bus receive them at once.
+double ProductPrices::operand_share(const ProductSplit& s) const {
+  const double share = s.outputs % tiles_per_bus == 0 ? static_cast<double>(tiles_per_bus) : 1;
+  return (1 - 1.0 / static_cast<double>(s.outputs)) / share;
 }
 
 double ProductPrices::inner_loops(const ProductSplit& s, const TilePart& part, const FieldCut& cut) const {
-  const double steps = static_cast<double>(s.steps);
+  const double steps = static_cast<double>(s.all_steps());
   if (options.sparse_block > 0) {
     const int64_t rate = std::min(core.macs, core.operand_lanes * options.sparse_block);
     const double macs = part.result_elements * static_cast<double>(part.blocks.inputs * group_inputs(s) *
@@ -160,30 +228,34 @@ void ProductPrices::add_reduction(int64_t depth, double elements, double steps, 
 ProductPlan ProductPrices::matrix_unit(const ProductSplit& s, const TilePart& part,
                                        const FieldCut& cut) const {
   ProductCycles cycles;
-  const double steps = static_cast<double>(s.steps);
+  const double steps = static_cast<double>(s.all_steps());
   const int64_t depth = s.inputs * s.kernel_rows;
   cycles.inner_loops = inner_loops(s, part, cut);
-  // Tiles that share a bus receive the operand that both need at once.
-  const double share = s.outputs % tiles_per_bus == 0 ? static_cast<double>(tiles_per_bus) : 1;
-  const double own_operand = 1.0 / static_cast<double>(s.outputs);
   const double own_weight = 1.0 / static_cast<double>(s.fields());
-  cycles.exchange_operands = steps * (part.operand_bytes * (1 - own_operand) / (exchange_bytes_ * share) +
-                                      part.weight_bytes * (1 - own_weight) / exchange_bytes_);
+  cycles.exchange_operands = steps *
+                             (part.operand_bytes * operand_share(s) + part.weight_bytes * (1 - own_weight)) /
+                             exchange_bytes_;
   cycles.phases = steps * phase_;
   add_reduction(depth, part.result_elements, steps, &cycles);
+  const int64_t elements = divide_up(static_cast<int64_t>(part.result_elements), depth);
+  if (s.input_steps > 1) cycles.reduction += steps * static_cast<double>(add_in_place_cycles(core, elements));
   if (core.partial_bytes != core.operand_bytes && options.type != ProductType::kFp8) {
-    const int64_t elements = divide_up(static_cast<int64_t>(part.result_elements), depth);
-    cycles.cast = steps * static_cast<double>(cast_cycles(core, elements));
+    cycles.cast = static_cast<double>(s.steps * cast_cycles(core, elements));
   }
   const double result_bytes = part.result_elements * static_cast<double>(core.partial_bytes);
-  if (s.steps > 1)
-    cycles.slices =
-        steps * (100 + (part.weight_bytes + result_bytes) / static_cast<double>(core.vector_bytes));
+  // A step takes what it has of the operands, and stores what it has of the result.
+  if (s.all_steps() > 1) {
+    double moved = steps * part.weight_bytes;
+    if (s.input_steps > 1) moved += steps * part.operand_bytes;
+    if (s.steps > 1) moved += static_cast<double>(s.steps) * result_bytes;
+    cycles.slices = steps * 100 + moved / static_cast<double>(core.vector_bytes);
+  }
+  const double operand_bytes = part.operand_bytes * static_cast<double>(s.input_steps);
   // Channels come in whole blocks: those of small groups are taken apart, and a block that is not full is padded.
   if (shape.inputs % (shape.groups > 1 ? core.inputs : group_inputs(s)) != 0)
-    cycles.slices += copy_cycles(part.operand_bytes, shape.inputs * core.operand_bytes);
+    cycles.slices += copy_cycles(operand_bytes, shape.inputs * core.operand_bytes);
   else if (shape.is_expanded)
-    cycles.slices += copy_cycles(part.operand_bytes, core.vector_bytes);
+    cycles.slices += copy_cycles(operand_bytes, core.vector_bytes);
   // Results of few channels of 4 bytes each leave their blocks one by one.
   if (options.type == ProductType::kFp32 && shape.outputs <= 4 && !shape.is_plain())
     cycles.slices += copy_cycles(result_bytes / static_cast<double>(depth), core.operand_bytes);

@@ -34,6 +34,7 @@ std::string describe_split(const ProductSplit& s) {
   for (auto [name, parts] :
        {std::pair{"batch", s.batch}, {"columns", s.columns}, {"kernel rows", s.kernel_rows}})
     if (parts > 1) cut += fmt::format(", {} in {}", name, parts);
+  if (s.input_steps > 1) cut += fmt::format(", {} steps over inputs", s.input_steps);
   return cut;
 }
 
