@@ -1,5 +1,6 @@
 """Infeeds and outfeeds (chapters 4 and 21)."""
 
+import gc
 import threading
 
 import numpy as np
@@ -200,16 +201,102 @@ def test_an_error_of_the_dataset_is_the_error_of_the_run():
             session.run(result)
 
 
-def test_a_dataset_of_the_users_variables_or_placeholders_is_refused_when_it_is_wanted():
+def test_a_dataset_reads_variables_of_the_session_when_its_elements_are_wanted():
     v = v1.get_variable("v", [], initializer=v1.ones_initializer(), use_resource=True)
-    fed = v1.placeholder(tf.float32, [])
-    for source, text in ((v, "variable of the session"), (fed, "which nothing feeds")):
-        queue = IPUInfeedQueue(numbers(10).map(lambda x, source=source: x + source))
-        result = built(lambda queue=queue: total(2, queue))
+    queue = IPUInfeedQueue(numbers(10).map(lambda x: x + v))
+    result = built(lambda: total(2, queue))
+    with v1.Session() as session:
+        session.run(queue.initializer)
+        session.run(v1.global_variables_initializer())
+        assert session.run(result) == [0 + 1 + 1 + 1]
+        v.load(10.0, session)
+        second = session.run(result)[0]  # the first of its elements may have been made ahead of it
+        assert second in (2 + 1 + 3 + 10, 2 + 10 + 3 + 10)
+        assert session.run(result) == [4 + 10 + 5 + 10]
+
+
+def test_a_variable_whose_value_is_data():
+    v = v1.get_variable("v", initializer=np.arange(6, dtype=np.float32), use_resource=True)
+    queue = IPUInfeedQueue(Dataset.from_tensor_slices(v))
+    result = built(lambda: total(3, queue))
+    with v1.Session() as session:
+        session.run(queue.initializer)
+        session.run(v1.global_variables_initializer())
+        assert session.run(result) == [3] and session.run(result) == [12]
+        with pytest.raises(tf.errors.OutOfRangeError, match="the dataset has ended"):
+            session.run(result)
+
+
+def test_placeholders_of_a_dataset_are_fed_to_the_initializer():
+    data, scale = v1.placeholder(tf.float32, [4]), v1.placeholder(tf.float32, [])
+    queue = IPUInfeedQueue(Dataset.from_tensor_slices(data).map(lambda x: x * scale).repeat())
+    result = built(lambda: total(4, queue))
+    initializer = queue.initializer
+    with v1.Session() as session:
+        for factor in (1.0, 3.0):
+            session.run(initializer, {data: [1, 2, 3, 4], scale: factor})
+            assert session.run(result) == [10 * factor] and session.run(result) == [10 * factor]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="feed a value"):
+            session.run(initializer)
+
+
+def test_an_uninitialised_variable_of_a_dataset_is_the_error_of_the_run():
+    v = v1.get_variable("v", [], initializer=v1.ones_initializer(), use_resource=True)
+    queue = IPUInfeedQueue(numbers(10).map(lambda x: x + v))
+    result = built(lambda: total(2, queue))
+    with v1.Session() as session:
+        session.run(queue.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="the dataset failed"):
+            session.run(result)
+
+
+def test_two_sessions_have_variables_of_their_own():
+    v = v1.get_variable("v", [], initializer=v1.zeros_initializer(), use_resource=True)
+    queue = IPUInfeedQueue(numbers(10).map(lambda x: x + v))
+    result = built(lambda: total(2, queue))
+    initializer = queue.initializer
+    for value in (5.0, 7.0):
         with v1.Session() as session:
-            started(session, queue)
-            with pytest.raises(tf.errors.UnimplementedError, match=text):
-                session.run(result)
+            v.load(value, session)
+            session.run(initializer)
+            assert session.run(result) == [0 + 1 + 2 * value]
+
+
+def test_the_session_of_a_dataset_is_found_by_session_run():
+    v = v1.get_variable("v", [], initializer=v1.zeros_initializer(), use_resource=True)
+    queue = IPUInfeedQueue(numbers(10).map(lambda x: x + v))
+    result = built(lambda: total(2, queue))
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.make_callable(queue.initializer)()
+        with pytest.raises(tf.errors.FailedPreconditionError, match="0 sessions of its graph run: initialise it by"):
+            session.run(result)
+
+
+def feeders():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("feeder of")]
+
+
+@pytest.mark.parametrize("reads_variables", [False, True])
+def test_a_feeder_ends_with_its_graph(reads_variables):
+    def use():
+        with tf.Graph().as_default():
+            v = v1.get_variable("v", [], initializer=v1.zeros_initializer(), use_resource=True)
+            dataset = numbers(10).map(lambda x: x + v) if reads_variables else numbers(10)
+            queue = IPUInfeedQueue(dataset)
+            result = built(lambda: total(2, queue))
+            with v1.Session() as session:
+                started(session, queue)
+                assert session.run(result) == [1]
+            return [thread for thread in feeders() if thread not in before]
+
+    before = feeders()
+    ours = use()
+    assert ours
+    gc.collect()
+    for thread in ours:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 @pytest.mark.shows(

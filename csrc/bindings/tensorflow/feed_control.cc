@@ -37,6 +37,15 @@ void ipu_end_infeed(int64_t number, int code, const char* text) {
   if (const auto queue = find_infeed(number)) queue->end(error_with(static_cast<TF_Code>(code), text));
 }
 
+// Waits until queue `number` wants an element; 0: it is closed, or gone.
+int ipu_wait_infeed(int64_t number) {
+  const auto queue = ipu::tensorflow::find_infeed(number);
+  return queue != nullptr && queue->wait_until_wanted() ? 1 : 0;
+}
+
+// Nobody can use queue `number` any more: its feeder ends.
+void ipu_delete_infeed(int64_t number) { ipu::tensorflow::drop_infeed(number); }
+
 // The process ends: feeders end.
 void ipu_delete_infeeds() { ipu::tensorflow::drop_all_infeeds(); }
 

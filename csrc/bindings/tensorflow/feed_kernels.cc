@@ -77,14 +77,20 @@ class InfeedWanted : Feeder {
 
 class InfeedPush : Feeder {
  public:
-  explicit InfeedPush(TF_OpKernelConstruction*) {}
+  explicit InfeedPush(TF_OpKernelConstruction* construction)
+      : waits_(integer_attribute(construction, "waits") != 0) {}
   void compute(TF_OpKernelContext* context, const Done& done) const {
     const std::shared_ptr<InfeedQueue> queue = queue_of(context);
     if (queue == nullptr) return answer(done)(false);
     InfeedQueue::Element element;
     for (int i = 1; i < TF_NumInputs(context); ++i) element.push_back(input(context, i));
-    queue->push(std::move(element), answer(done));
+    if (waits_) return queue->push(std::move(element), answer(done));
+    queue->push(std::move(element), nullptr);
+    answer(done)(true);
   }
+
+ private:
+  bool waits_;  // for room for the next one
 };
 
 class OutfeedDequeue {
@@ -161,7 +167,7 @@ class OutfeedDelete {
   register_op({.name = "IpuInfeedWanted", .inputs = {"number: int64"}, .outputs = {"goes_on: bool"}});
   register_async_kernel<InfeedWanted>("IpuInfeedWanted");
   register_op({.name = "IpuInfeedPush",
-               .attributes = {"T: list(type) >= 1"},
+               .attributes = {"T: list(type) >= 1", "waits: int"},
                .inputs = {"number: int64", "element: T"},
                .outputs = {"goes_on: bool"}});
   register_async_kernel<InfeedPush>("IpuInfeedPush");

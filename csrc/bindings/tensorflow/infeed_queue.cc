@@ -72,6 +72,13 @@ void InfeedQueue::push(Element element, GoesOn done) {
   if (done) done(!is_closed_);
 }
 
+bool InfeedQueue::wait_until_wanted() {
+  std::unique_lock lock(mutex_);
+  has_waiting_thread_ = true;
+  changed_.wait(lock, [&] { return is_closed_ || (asked_ > 0 && has_room()); });
+  return !is_closed_;
+}
+
 void InfeedQueue::end(const Error& why) {
   {
     std::lock_guard lock(mutex_);
@@ -105,6 +112,7 @@ const std::byte* InfeedQueue::fetch(size_t component, kernels::StopSignal& stop)
   Cursor& cursor = cursors_[component];
   const int64_t index = cursor.fetched;
   asked_ = std::max(asked_, index + 1);
+  if (has_waiting_thread_) changed_.notify_all();
   if (waiting_feeder_ && has_room()) {
     const GoesOn feeder = std::exchange(waiting_feeder_, nullptr);
     lock.unlock();
@@ -183,6 +191,16 @@ bool drop_infeed(const std::string& name) {
   runtime::bind_feed(name, {});
   queue->close();
   return true;
+}
+
+void drop_infeed(int64_t number) {
+  std::string name;
+  {
+    std::lock_guard lock(infeeds().mutex);
+    for (const auto& [known, queue] : infeeds().by_name)
+      if (queue->number() == number) name = known;
+  }
+  if (!name.empty()) drop_infeed(name);
 }
 
 void drop_all_infeeds() {

@@ -34,6 +34,8 @@ class InfeedQueue : public std::enable_shared_from_this<InfeedQueue> {
   void when_wanted(GoesOn done);
   // Calls `done` when there is room for the next.
   void push(Element element, GoesOn done);
+  // For a feeder that asks from a thread of its own: waits until an element is wanted. False: the queue is closed.
+  bool wait_until_wanted();
   // There are no more elements: the device's next wait ends with the error.
   void end(const Error& why);
   void close();
@@ -64,6 +66,7 @@ class InfeedQueue : public std::enable_shared_from_this<InfeedQueue> {
   GoesOn waiting_feeder_;
   std::unique_ptr<Error> ended_;
   bool is_closed_ = false;
+  bool has_waiting_thread_ = false;
 };
 
 // By name, for ops that are built before the queue is there; nullptr: none. By number, for its feeder.
@@ -72,6 +75,7 @@ std::shared_ptr<InfeedQueue> find_infeed(int64_t number);
 // A queue of the name, in place of one that may be there, as the streams of all units.
 std::shared_ptr<InfeedQueue> make_infeed(const std::string& name, size_t components, int64_t depth);
 bool drop_infeed(const std::string& name);  // false: there is none
+void drop_infeed(int64_t number);           // unless it is gone, or another one has its name
 void drop_all_infeeds();
 
 }  // namespace ipu::tensorflow

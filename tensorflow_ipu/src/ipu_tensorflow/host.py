@@ -269,6 +269,55 @@ def dataset_of(variant: Tensor, element_spec: Any) -> Any:
     return dataset_ops._VariantDataset(variant, element_spec)
 
 
+def operations_behind(tensor: Tensor) -> list[Operation]:
+    """All operations that a tensor needs."""
+    found: dict[str, Operation] = {}
+    pending = [tensor.op]
+    while pending:
+        op = pending.pop()
+        if op.name not in found:
+            found[op.name] = op
+            pending += [operand.op for operand in op.inputs] + list(op.control_inputs)
+    return list(found.values())
+
+
+# --- sessions
+
+_running: list[tf.compat.v1.Session] = []  # one for each session.run that is on
+
+
+@functools.cache
+def watch_sessions() -> None:
+    """From now on `running_sessions` knows."""
+    for kind in (tf.compat.v1.Session, tf.compat.v1.InteractiveSession):
+        kind.run = _watched(kind.run)
+
+
+def _watched(run: Callable) -> Callable:
+    @functools.wraps(run)
+    def watched(session: Any, *given: Any, **named: Any) -> Any:
+        _running.append(session)
+        try:
+            return run(session, *given, **named)
+        finally:
+            _running.remove(session)
+
+    return watched
+
+
+def running_sessions(graph: Graph) -> list[Any]:
+    """Sessions of the graph of which a run is on."""
+    return list({id(session): session for session in list(_running) if session.graph is graph}.values())
+
+
+def keep(graph: Graph, thing: Any) -> None:
+    """`thing` lives as long as the graph does."""
+    known: Any = graph
+    if not hasattr(known, "ipu_kept"):
+        known.ipu_kept = []
+    known.ipu_kept.append(thing)
+
+
 # --- values
 
 

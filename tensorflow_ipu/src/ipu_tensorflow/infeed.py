@@ -1,7 +1,10 @@
 """`ipu_infeed_queue.IPUInfeedQueue`: elements of a dataset for loops on the IPU.
 
 The dataset is copied into a graph and a session of its own, where a loop of TensorFlow pushes one element after the other into a
-native queue. The loop begins when a run wants the first element.
+native queue. The loop begins when a run wants the first element. A dataset that reads variables or placeholders of the user's session
+stays where it is: a thread pulls its elements through that session, the one that runs the initializer.
+
+A feeder ends with its queue: when the queue is deleted or made anew, with its graph or its session, and with the process.
 """
 
 from __future__ import annotations
@@ -20,16 +23,10 @@ from ipu_tensorflow import flags, host, library
 
 _TYPES = (tf.float32, tf.float16, tf.int32, tf.bool, tf.int8, tf.uint8)
 # What the copy of a dataset cannot have.
-_VARIABLE = "a variable of the session, which an infeed cannot follow yet: make its value a constant of the dataset"
-_OF_THE_SESSION = {
-    "VarHandleOp": _VARIABLE,
-    "VariableV2": _VARIABLE,
-    "Placeholder": "which nothing feeds: make its value a constant of the dataset",
-}
+_VARIABLES = {"VarHandleOp", "VariableV2", "MutableHashTableV2", "MutableDenseHashTableV2"}
+_PLACEHOLDERS = {"Placeholder", "PlaceholderV2"}
 _numbers = itertools.count()
 _queues: weakref.WeakValueDictionary[str, IPUInfeedQueue] = weakref.WeakValueDictionary()
-# The queues of a graph live as long as it does.
-_of_graph: weakref.WeakKeyDictionary[host.Graph, list[IPUInfeedQueue]] = weakref.WeakKeyDictionary()
 
 
 class IPUInfeedQueue:
@@ -64,9 +61,15 @@ class IPUInfeedQueue:
         self._dequeued = False
         self._has_initializer = False
         self._lock = threading.Lock()
-        self._private: _Feeding | None = None
+        self._feeding: _Feeding | _Pulling | None = None
+        self._numbers: list[int] = []  # of the native queues
+        types = {op.type for op in host.operations_behind(host.dataset_variant(dataset))}
+        self._read = types & (_VARIABLES | _PLACEHOLDERS)  # of the session
+        if self._read:
+            host.watch_sessions()
         _queues[self._name] = self
-        _of_graph.setdefault(self._graph, []).append(self)
+        host.keep(self._graph, self)
+        weakref.finalize(self, _delete, self._numbers)
 
     # --- the host
 
@@ -77,8 +80,9 @@ class IPUInfeedQueue:
             raise ValueError("the initializer of an infeed queue can be taken once: keep the operation")
         self._has_initializer = True
         _set_starter()
+        before = self._pull_from_session()
         given = {"queue": self._name, "components": len(self._leaves), "depth": self._depth, "refused": self._refused()}
-        return _on_host("IpuInfeedCreate", **given)
+        return _on_host("IpuInfeedCreate", before, **given)
 
     @property
     def deleter(self) -> host.Operation:
@@ -149,11 +153,34 @@ class IPUInfeedQueue:
                 )
         return ""
 
-    def feeding(self) -> _Feeding:
+    def _pull_from_session(self) -> list[host.Operation]:
+        """Builds what pulls a dataset of the session, and returns what the initializer runs of it."""
+        if not self._read or flags.current().is_synthetic(flags.SyntheticDataCategory.Infeed):
+            return []
+        with self._graph.as_default():
+            self._feeding = _Pulling(self._dataset, begins_early=bool(self._read & _PLACEHOLDERS))
+        return self._feeding.early
+
+    def feeding(self) -> _Feeding | _Pulling:
         with self._lock:
-            if self._private is None:
-                self._private = _Feeding(self._name, self._graph, self._dataset)
-            return self._private
+            if self._feeding is None:
+                self._feeding = _Feeding(self._graph, self._dataset)
+            return self._feeding
+
+    def starts(self, number: int) -> weakref.ref | None:
+        """A native queue of the infeed is there. Returns the session to pull from; None: the dataset has been copied."""
+        self._numbers.append(number)
+        if not isinstance(self._feeding, _Pulling):
+            return None
+        sessions = host.running_sessions(self._graph)
+        if len(sessions) != 1:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"its dataset reads variables or placeholders, and {len(sessions)} sessions of its graph run: "
+                "initialise it by session.run while no other session of the graph runs",
+            )
+        return weakref.ref(sessions[0], lambda _: _delete([number]))
 
 
 def _check_spec(spec: Any, leaves: list[Any]) -> None:
@@ -184,9 +211,23 @@ def _synthetic(spec: Any) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(tf.nest.map_structure(made_up, spec)).repeat()
 
 
-def _on_host(kind: str, **attributes: Any) -> host.Operation:
+def _on_host(kind: str, before: list[host.Operation] | None = None, **attributes: Any) -> host.Operation:
     with tf.compat.v1.get_default_graph().device(None), tf.control_dependencies(None):
-        return library.operation(kind, [], [], **attributes)
+        with tf.control_dependencies(before or []):
+            return library.operation(kind, [], [], **attributes)
+
+
+def _delete(numbers: list[int]) -> None:
+    """Nobody can use these native queues any more: their feeders end."""
+    for number in numbers:
+        library.load().ipu_delete_infeed(ctypes.c_int64(number))
+
+
+def _without_prefetching(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The depth of the queue is the only one."""
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.with_options(options)
 
 
 def _copied(
@@ -196,11 +237,6 @@ def _copied(
     variant = host.dataset_variant(dataset)
     definition = graph.as_graph_def()
     wanted = tf.compat.v1.graph_util.extract_sub_graph(definition, [variant.op.name])
-    for node in wanted.node:
-        if node.op in _OF_THE_SESSION:
-            raise tf.errors.UnimplementedError(
-                None, None, f"it reads '{node.name}' ({node.op}), {_OF_THE_SESSION[node.op]}"
-            )
     handles = {node.name for node in wanted.node if "HashTable" in node.op}
     by_name = {node.name: node for node in definition.node}
     tables = [op.name for op in graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)]
@@ -215,8 +251,7 @@ def _copied(
 class _Feeding:
     """A copy of a dataset in a graph of its own, with the loop that pushes its elements."""
 
-    def __init__(self, name: str, graph: host.Graph, dataset: tf.data.Dataset) -> None:
-        self._name = name
+    def __init__(self, graph: host.Graph, dataset: tf.data.Dataset) -> None:
         self._graph = tf.Graph()
         if flags.current().is_synthetic(flags.SyntheticDataCategory.Infeed):
             with self._graph.as_default():
@@ -225,9 +260,7 @@ class _Feeding:
         else:
             ours, tables = _copied(graph, dataset, self._graph)
         with self._graph.as_default():
-            options = tf.data.Options()
-            options.experimental_optimization.inject_prefetch = False  # the depth of the queue is the only one
-            ours = ours.with_options(options)
+            ours = _without_prefetching(ours)
             self._number = tf.compat.v1.placeholder(tf.int64, [])
             self._is_wanted = library.operation("IpuInfeedWanted", [self._number], [tf.bool]).outputs[0]
             iterator = tf.compat.v1.data.make_initializable_iterator(ours)
@@ -236,7 +269,7 @@ class _Feeding:
 
             def push(_: Any, count: Any) -> tuple[Any, Any]:
                 element = tf.nest.flatten(iterator.get_next())
-                goes_on = library.operation("IpuInfeedPush", [self._number, *element], [tf.bool], T=types).outputs[0]
+                goes_on = _push(self._number, element, types, waits=True)
                 goes_on.set_shape([])
                 return goes_on, count + 1
 
@@ -244,24 +277,62 @@ class _Feeding:
                 lambda go, _: go, push, [tf.constant(True), tf.constant(0)], parallel_iterations=1
             )
 
-    def run(self, number: int) -> None:
+    def run(self, number: int, session: weakref.ref | None) -> None:
         config = tf.compat.v1.ConfigProto(
             use_per_session_threads=True, inter_op_parallelism_threads=2, intra_op_parallelism_threads=2
         )
-        with tf.compat.v1.Session(graph=self._graph, config=config) as session:
+        with tf.compat.v1.Session(graph=self._graph, config=config) as own:
             fed = {self._number: number}
-            if session.run(self._is_wanted, fed):
-                session.run(self._begin)
-                session.run(self._loop, fed)
+            if own.run(self._is_wanted, fed):
+                own.run(self._begin)
+                own.run(self._loop, fed)
 
 
-def _feed(name: str, number: int) -> None:
+class _Pulling:
+    """What pulls a dataset through the session of the user: in the default graph, known by names only, so that it keeps nothing alive.
+
+    Args:
+        begins_early: the dataset reads placeholders, which are fed when the initializer of the queue runs.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset, begins_early: bool) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        with graph.device(None), tf.control_dependencies(None), tf.name_scope("infeed"):
+            iterator = tf.compat.v1.data.make_initializable_iterator(_without_prefetching(dataset))
+            number = tf.compat.v1.placeholder(tf.int64, [])
+            element = tf.nest.flatten(iterator.get_next())
+            push = _push(number, element, [tensor.dtype for tensor in element], waits=False)
+        self.early = [iterator.initializer] if begins_early else []
+        self._begin = None if begins_early else iterator.initializer.name
+        self._number, self._push = number.name, push.op.name
+
+    def run(self, number: int, session: weakref.ref | None) -> None:
+        wait = library.load().ipu_wait_infeed
+        begin = self._begin
+        while wait(ctypes.c_int64(number)):
+            theirs = session() if session is not None else None
+            if theirs is None:
+                return  # the queue is closed
+            if begin is not None:
+                theirs.run(begin)
+                begin = None
+            theirs.run(self._push, {self._number: number})
+            del theirs
+
+
+def _push(number: Any, element: list[Any], types: list[tf.DType], waits: bool) -> Any:
+    return library.operation("IpuInfeedPush", [number, *element], [tf.bool], T=types, waits=int(waits)).outputs[0]
+
+
+def _feed(name: str, number: int, session: weakref.ref | None) -> None:
     """The thread of a feeder: ends with the queue, or with the dataset."""
     queue = _queues.get(name)
     code, text = int(tf.errors.INTERNAL), f"infeed '{name}': its graph is gone"
     try:
-        if queue is not None:
-            queue.feeding().run(number)
+        feeding = queue.feeding() if queue is not None else None
+        del queue  # which may end before this thread
+        if feeding is not None:
+            feeding.run(number, session)
             return
     except tf.errors.OutOfRangeError:
         code = int(tf.errors.OUT_OF_RANGE)
@@ -278,8 +349,15 @@ _threads: list[threading.Thread] = []
 
 @ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
 def _start(name: bytes, number: int) -> None:
+    queue = _queues.get(name.decode())
+    try:
+        session = queue.starts(number) if queue is not None else None
+    except tf.errors.OpError as error:
+        text = f"infeed '{name.decode()}': {error.message}"
+        library.load().ipu_end_infeed(ctypes.c_int64(number), int(error.error_code), text.encode())
+        return
     thread = threading.Thread(
-        target=_feed, args=(name.decode(), number), name=f"feeder of {name.decode()}", daemon=True
+        target=_feed, args=(name.decode(), number, session), name=f"feeder of {name.decode()}", daemon=True
     )
     _threads[:] = [other for other in _threads if other.is_alive()] + [thread]
     thread.start()
