@@ -232,6 +232,16 @@ TEST(ConvolutionPlan, of_narrow_groups_and_depthwise_runs_on_the_vector_unit) {
   EXPECT_EQ(method(gc200()), ProductMethod::kDepthwise);
 }
 
+TEST(ConvolutionPlan, takes_the_operand_of_narrow_groups_apart) {
+  const Convolution c{.groups = 32, .batch = 1, .rows = 56, .columns = 56, .inputs = 2, .outputs = 4};
+  const ProductPlan plan = convolution_plan(gc2(), c, ConvolutionPass::kForward, {ProductType::kFp16Fp32});
+  ASSERT_EQ(plan.split.method, ProductMethod::kNarrow);
+  const double bytes =
+      static_cast<double>(divide_up(56 * 56, plan.split.rows) * divide_up(32, plan.split.groups) * 2 * 2);
+  EXPECT_EQ(plan.cycles.slices, copy_cycles(bytes, 4));
+  EXPECT_EQ(plan.cycles.exchange_operands, bytes / 4);
+}
+
 TEST(ConvolutionPlan, options_of_the_library_change_what_they_say) {
   Convolution c{.groups = 1, .batch = 8, .rows = 14, .columns = 14, .inputs = 1024, .outputs = 256};
   c.kernel_rows = c.kernel_columns = 3;

@@ -322,6 +322,13 @@ ProductPlan ProductPrices::spread_plan(ProductMethod method, int64_t groups, dou
   return plan;
 }
 
+// Bytes of the operand of a tile, of groups of so many channels.
+double ProductPrices::spread_bytes(const ProductSplit& s, int64_t groups, int64_t channels) const {
+  const int64_t elements = divide_up(shape.elements(), s.rows);
+  return static_cast<double>(shape.stride_rows * shape.stride_columns * elements *
+                             divide_up(groups, s.groups) * channels * core.operand_bytes);
+}
+
 ProductPlan ProductPrices::vector_plan() const {
   const int64_t position = vector_position_cycles(core, shape.inputs, shape.outputs);
   ProductPlan plan = spread_plan(ProductMethod::kVector, shape.groups,
@@ -332,8 +339,13 @@ ProductPlan ProductPrices::vector_plan() const {
 
 ProductPlan ProductPrices::narrow_plan() const {
   const int64_t position = narrow_position_cycles(core, shape.inputs, shape.outputs);
-  return spread_plan(ProductMethod::kNarrow, shape.groups,
-                     static_cast<double>(shape.kernel_elements() * position));
+  ProductPlan plan = spread_plan(ProductMethod::kNarrow, shape.groups,
+                                 static_cast<double>(shape.kernel_elements() * position));
+  // The operand comes with the channels of all groups side by side, and is taken apart.
+  const double bytes = spread_bytes(plan.split, shape.groups, shape.inputs);
+  plan.cycles.exchange_operands = bytes / exchange_bytes_;
+  plan.cycles.slices = copy_cycles(bytes, shape.inputs * core.operand_bytes);
+  return plan;
 }
 
 ProductPlan ProductPrices::depthwise_plan() const {
@@ -342,11 +354,8 @@ ProductPlan ProductPrices::depthwise_plan() const {
       spread_plan(ProductMethod::kDepthwise, chunks,
                   static_cast<double>(depthwise_element_cycles(shape.kernel_rows, shape.kernel_columns)));
   // The operand of a tile with what lies around it.
-  const int64_t elements = divide_up(shape.elements(), plan.split.rows);
-  const int64_t channels = divide_up(chunks, plan.split.groups) * depthwise_channels_;
   const double halo = shape.kernel_elements() == 1 ? 1 : 1.4;
-  const double bytes = halo * static_cast<double>(shape.stride_rows * shape.stride_columns * elements *
-                                                  channels * core.operand_bytes);
+  const double bytes = halo * spread_bytes(plan.split, chunks, depthwise_channels_);
   plan.cycles.exchange_operands = bytes / exchange_bytes_;
   plan.temporary_bytes = temporary_ * 2 * bytes;
   return plan;

@@ -89,6 +89,8 @@ class ProductPrices {
   // Groups and elements of the field over the tiles, each tile with `cycles` for one element of the field and `whole` groups.
   ProductPlan spread_plan(ProductMethod method, int64_t groups, double element_cycles) const;
 
+  double spread_bytes(const ProductSplit& split, int64_t groups, int64_t channels) const;
+
   double exchange_bytes_, phase_, call_, temporary_, library_, vector_, grouped_, sparse_, dynamic_sparse_;
   int64_t narrow_channels_, depthwise_channels_;
 };
