@@ -8,6 +8,7 @@
 #include "emulator/host_memory.h"
 #include "kernels/footprint.h"
 #include "kernels/kernel_table.h"
+#include "program/stored_panels.h"
 #include "support/error.h"
 
 namespace ipu::emulator {
@@ -19,7 +20,7 @@ constexpr const char* kKernel = "convert_layout";
 struct Conversion {
   Conversion(const program::Variable& variable, const TensorSpec& from, const TensorSpec& to)
       : attributes{{"layout", std::string(to_string(to.layout))}}, request{{&from, 1}, {&to, 1}, attributes} {
-    if (variable.spec.layout.is_blocked())
+    if (variable.spec.layout.is_blocked() && !program::panels_run_along_last(variable))
       attributes.set(variable.plain().shape.size() == 2 ? "transpose" : "conv_weight", true);
   }
   Attributes attributes;
@@ -42,6 +43,12 @@ void convert(const program::Variable& variable, const TensorSpec& from, const st
   HostMemory scratch(kernel->scratch_bytes(), "layout conversion");
   auto* operand = const_cast<std::byte*>(in);  // only read
   for (int lane = 0; lane < kernel->lanes(); ++lane) kernel->run({&operand, &out, scratch.data()}, lane);
+}
+
+// What the host has, as the kernel is to see it: a matrix where panels run along the last dimension.
+TensorSpec given(const program::Variable& variable) {
+  const bool is_matrix = variable.spec.layout.is_blocked() && program::panels_run_along_last(variable);
+  return is_matrix ? TensorSpec::plain(variable.spec.dtype, variable.spec.shape) : variable.plain();
 }
 
 // Where a shard lies in the whole value; the last ones may end before their memory does.
@@ -68,7 +75,7 @@ void prove(const program::Variable& variable, const TensorSpec& from, const Tens
 
 void plain_to_stored(const program::Variable& variable, int64_t shard, const std::byte* plain,
                      std::byte* stored) {
-  if (variable.shards == 1) return convert(variable, variable.plain(), plain, variable.spec, stored);
+  if (variable.shards == 1) return convert(variable, given(variable), plain, variable.spec, stored);
   const Part part = part_of(variable, shard);
   if (part.bytes > 0) std::memcpy(stored, plain + part.at, static_cast<size_t>(part.bytes));
   const int64_t padding = variable.spec.stored_bytes() - part.bytes;
@@ -77,7 +84,7 @@ void plain_to_stored(const program::Variable& variable, int64_t shard, const std
 
 void stored_to_plain(const program::Variable& variable, int64_t shard, const std::byte* stored,
                      std::byte* plain) {
-  if (variable.shards == 1) return convert(variable, variable.spec, stored, variable.plain(), plain);
+  if (variable.shards == 1) return convert(variable, variable.spec, stored, given(variable), plain);
   const Part part = part_of(variable, shard);
   if (part.bytes > 0) std::memcpy(plain + part.at, stored, static_cast<size_t>(part.bytes));
 }
@@ -85,8 +92,8 @@ void stored_to_plain(const program::Variable& variable, int64_t shard, const std
 void prove_forms(const program::Variable& variable) {
   if (variable.spec.layout.is_plain()) return;  // check_program: the same bytes
   try {
-    prove(variable, variable.plain(), variable.spec);
-    prove(variable, variable.spec, variable.plain());
+    prove(variable, given(variable), variable.spec);
+    prove(variable, variable.spec, given(variable));
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidProgram,
                 fmt::format("invalid program: variable {}: {}", variable.name, error.message()));

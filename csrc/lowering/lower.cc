@@ -63,7 +63,12 @@ void fill_tables(const ir::Module& module, program::Program& out, SharedTables& 
   for (const ir::Variable& variable : module.variables()) {
     shared.variables.emplace(variable.name, static_cast<int>(out.variables.size()));
     int constant = variable.initial != nullptr ? shared.constant(variable.initial) : -1;
-    const Shape& whole = variable.shard_over > 1 ? variable.meta_shape : variable.type.shape;
+    const Layout& layout = variable.type.layout;
+    // A matrix whose panels run along its last dimension is stored as the host has it (program/stored_panels.h).
+    const bool is_as_stored = layout.is_blocked() && layout.rank() == 2 && layout.cut() == 1;
+    const Shape whole = variable.shard_over > 1 ? variable.meta_shape
+                        : is_as_stored          ? Shape()
+                                                : variable.type.shape;
     // What is stored to a remote buffer may be in a variable.
     const bool is_remote = !variable.remote_buffer.empty();
     out.variables.push_back(

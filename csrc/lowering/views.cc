@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include "ir/channels_last.h"
+#include "ir/transposed_layout.h"
 #include "ops/definition/effects.h"
 #include "support/error.h"
 
@@ -26,10 +26,9 @@ ConstantPtr splat_of(const ConstantData& data) {
 bool changes_layout_alone(const ir::Op& op) {
   if (!op.is("transpose")) return false;
   const Layout &from = op.operand(0)->type().layout, &to = op.result()->type().layout;
-  if (from.is_channels_last() == to.is_channels_last()) return false;
+  if (from.is_plain() && to.is_plain()) return false;
   const std::vector<int64_t>& perm = op.attributes.integers("perm");
-  return perm == (from.is_channels_last() ? ir::channels_last_permutation(perm.size())
-                                          : ir::channels_first_permutation(perm.size()));
+  return perm.size() <= Layout::kMaxRank && to == ir::transposed_layout(from, perm);
 }
 
 std::optional<View> view_of(const ir::Op& op, const View& operand) {

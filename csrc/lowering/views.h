@@ -24,8 +24,8 @@ TensorSpec flat(const TensorSpec& spec);
 // Value of a constant whose elements are all the same, as a 0-d constant; nullptr otherwise.
 ConstantPtr splat_of(const ConstantData& data);
 
-// Whether `op` is a transpose between an image [N, C, H, W] stored with the channels last and the image [N, H, W, C] stored as it
-// is: the same bytes.
+// Whether `op` is a transpose whose result is stored by the same bytes as its operand: between an image [N, C, H, W] with the
+// channels last and the image [N, H, W, C] stored as it is, or between panels of a matrix and those of its transpose.
 bool changes_layout_alone(const ir::Op& op);
 
 // The result of `op` as a view of its operand, when it is one: reshape, transpose, expand, slice and

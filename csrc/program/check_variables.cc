@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "program/stored_panels.h"
 #include "support/error.h"
 
 namespace ipu::program {
@@ -26,14 +27,16 @@ int64_t elements(const Shape& shape, DType dtype, size_t from = 0) {
 }
 
 // What kernel "convert_layout" takes for each layout.
-bool is_stored_form(const Shape& plain, const TensorSpec& stored) {
+bool is_stored_form(const Variable& variable, const Shape& plain) {
+  const TensorSpec& stored = variable.spec;
   if (stored.layout.is_plain())
     return stored.is_contiguous() && elements(plain, stored.dtype) == elements(stored.shape, stored.dtype);
   if (!stored.layout.is_supported(stored.shape)) return false;
-  // Panels run along the first dimension of a weight: the matrix is its transpose.
-  if (stored.layout.is_blocked())
-    return plain.size() >= 2 && stored.shape[1] == plain[0] &&
-           stored.shape[0] == (plain[0] == 0 ? 0 : elements(plain, stored.dtype, 1));
+  if (stored.layout.is_blocked()) {
+    const int64_t columns = stored.shape[1];
+    return plain.size() >= 2 && (columns == plain.front() || panels_run_along_last(variable)) &&
+           stored.shape[0] == (columns == 0 ? 0 : elements(plain, stored.dtype) / columns);
+  }
   return stored.shape == plain;
 }
 
@@ -98,7 +101,7 @@ void check_variables(const Program& program) {
     require(variable.shards == 1 || is_shard(program, variable, plain),
             fmt::format("{} in {} shards is not what is stored, {}", text(plain), variable.shards,
                         text(stored.shape)));
-    require(variable.shards != 1 || is_stored_form(plain, stored),
+    require(variable.shards != 1 || is_stored_form(variable, plain),
             fmt::format("the host's {} is not what is stored, {} in layout {}", text(plain),
                         text(stored.shape), ipu::to_string(stored.layout)));
     if (variable.constant < 0) continue;

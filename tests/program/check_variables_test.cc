@@ -52,6 +52,8 @@ TEST(CheckVariables, takes_every_form_that_copies_know) {
   check_program(with(variable({}, stored({}, Layout::kPlain))));
   check_program(with(variable({5, 7}, stored({7, 5}, panels_for({7, 5})))));
   check_program(with(variable({5, 3, 2, 2}, stored({12, 5}, panels_for({12, 5}), DType::kF16))));
+  check_program(with(variable({}, stored({7, 5}, panels_for({7, 5})))));  // as the host has it
+  check_program(with(variable({3, 2, 2, 5}, stored({12, 5}, panels_for({12, 5}), DType::kF16))));
   check_program(with(variable({0, 7}, stored({0, 0}, panels_for({0, 0})))));
   check_program(with(variable({2, 3, 4, 4}, stored({2, 3, 4, 4}, channels_last_for({2, 3, 4, 4})))));
   check_program(with(variable({2, 3}, stored({2, 3}, Layout::kPlain)), constant(DType::kF32, {6})));
@@ -67,7 +69,8 @@ TEST(CheckVariables, refuses_a_host_side_of_another_size) {
            {{50, 7}, stored({7, 5}, panels_for({7, 5}))},         // more columns
            {{5, 3, 2, 2}, stored({11, 5}, panels_for({11, 5}))},  // fewer rows
            {{35}, stored({7, 5}, panels_for({7, 5}))},            // no matrix
-           {{}, stored({7, 5}, panels_for({7, 5}))},
+           {{12, 5}, stored({7, 5}, panels_for({7, 5}))},
+           {{3, 2, 2, 5}, stored({11, 5}, panels_for({11, 5}))},
            {{2, 3, 4}, stored({2, 4, 3}, channels_last_for({2, 4, 3}))},
            {{24}, stored({2, 3, 4}, channels_last_for({2, 3, 4}))}})
     EXPECT_NE(message(with(variable(shape, spec))).find("is not what is stored"), std::string::npos)

@@ -66,6 +66,29 @@ def test_an_optimizer(name):
     assert np.linalg.norm(flat(mine, ours) - flat(rows, start)) > 0.1  # it has trained
 
 
+def test_filters_and_matrices_are_kept_as_kernels_read_them():
+    def filtered(x, shape, name):
+        return tf.nn.conv2d(x, v1.get_variable(name, shape, initializer=ramp), strides=1, padding="SAME")
+
+    def ramp(shape, dtype=None, partition_info=None):
+        return tf.reshape(tf.cos(tf.range(np.prod(shape), dtype=tf.float32)), shape) * 0.2
+
+    def net(x, labels):
+        x = tf.nn.relu(filtered(x, [3, 3, 2, 20], "one"))
+        x = tf.nn.relu(filtered(x, [3, 2, 20, 3], "rows"))
+        x = tf.reshape(filtered(x, [1, 1, 3, 4], "points"), [-1, 64])
+        square = v1.get_variable("square", [64, 64], initializer=ramp)
+        x = tf.nn.relu(tf.matmul(x, square) + v1.get_variable("bias", [64], initializer=ramp))
+        logits = tf.matmul(x, v1.get_variable("wide", [5, 64], initializer=ramp), transpose_b=True)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+        return loss, train.MomentumOptimizer(0.05, 0.9).minimize(loss)
+
+    random = np.random.default_rng(0)
+    fed = [(some(6, 4, 4, 2, seed=i), random.integers(0, 5, 6).astype(np.int32)) for i in range(3)]
+    _, state = both.check(lambda x, labels: net(x, labels), *fed, tolerance=1e-4)
+    assert len(state) == 12
+
+
 def test_an_embedding_has_a_dense_gradient():
     def net(words, labels):
         table = v1.get_variable("table", [7, 3], initializer=v1.ones_initializer())

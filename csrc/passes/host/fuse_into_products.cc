@@ -1,7 +1,7 @@
 // What alone reads a product becomes the end of it, done to each tile while it is in the cache, so that the sums
-// before it never reach memory: relu or the exact gelu and, behind it, the addition of a tensor of the same
+// before it never reach memory: a bias, relu or the exact gelu and, behind it, the addition of a tensor of the same
 // shape (a residual). Leaves alone: products that somebody else reads (a gradient); ops on another IPU, stage or
-// phase; activations of a sum with a residual; additions that broadcast or change the type.
+// phase; activations of a sum with a residual; other additions that broadcast, or change the type.
 #include "ops/definition/build.h"
 #include "ops/fusion/activation.h"
 #include "passes/inline_graph.h"
@@ -32,12 +32,14 @@ ir::Op* product_before(const ir::Op& op, int i) {
 class FuseIntoProducts : public OpPass {
  public:
   bool may_apply(const ir::Op& op) const override {
-    if (!ops::is_activation(op)) return op.is("add") && product_to_add_to(op) >= 0;
+    if (!ops::is_activation(op))
+      return op.is("add") && (product_to_bias(op) >= 0 || product_to_add_to(op) >= 0);
     const ir::Op* product = product_before(op, 0);
     return product != nullptr && product->attributes.text("activation", "none") == "none";
   }
 
   void apply(ir::Op& op, const PassContext& context) override {
+    if (op.is("add") && product_to_bias(op) >= 0) return join_bias(op, product_to_bias(op), context);
     const bool adds = op.is("add");
     const int i = adds ? product_to_add_to(op) : 0;
     ir::Op* product = op.operand(i)->producer();
@@ -65,6 +67,37 @@ class FuseIntoProducts : public OpPass {
   }
 
  private:
+  // The operand of an addition that is a product without a bias, where the other one is a number for each of its columns; -1:
+  // none.
+  static int product_to_bias(const ir::Op& op) {
+    const ir::Type& sum = op.result()->type();
+    for (int i : {0, 1}) {
+      const ir::Type& other = op.operand(1 - i)->type();
+      if (other.dtype != sum.dtype || sum.shape.empty() || other.shape != Shape{sum.shape.back()}) continue;
+      const ir::Op* product = product_before(op, i);
+      if (product != nullptr && product->is("linear") &&
+          (product->operand_count() == 2 || product->operand(2) == nullptr))
+        return i;
+    }
+    return -1;
+  }
+
+  static void join_bias(ir::Op& op, int i, const PassContext& context) {
+    ir::Op* product = op.operand(i)->producer();
+    ir::Builder builder(op.graph(), &op);
+    builder.settings = product->settings;
+    builder.location = ir::join(product->location, {&op.location, 1});
+    builder.origin = product->origin;
+    ir::Value* made =
+        ops::build(builder, "linear", {product->operand(0), product->operand(1), op.operand(1 - i)});
+    ir::Graph* graph = op.graph();
+    const std::string name = op.result()->name();
+    replace_op(op, {made});
+    graph->erase(product);
+    graph->rename(made, name);
+    context.count("biases joined");
+  }
+
   // The operand of an addition that the other one may be added to; -1: none.
   static int product_to_add_to(const ir::Op& op) {
     const ir::Type& sum = op.result()->type();
@@ -80,7 +113,7 @@ class FuseIntoProducts : public OpPass {
 
 IPU_REGISTER_PASS(FuseIntoProducts, "fuse-into-products",
                   "Makes activations and residual sums the end of the products they alone read.",
-                  {"activations joined", "addends joined"});
+                  {"activations joined", "addends joined", "biases joined"});
 
 }  // namespace
 }  // namespace ipu::passes

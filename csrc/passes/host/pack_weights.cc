@@ -2,16 +2,22 @@
 // accumulator and the optimizer's state, as far as they only flow through products, elementwise updates,
 // control and state. Everything that must agree on a layout forms a class; a class is packed when a product
 // reads it and nothing in it wants plain memory. Leaves alone: classes with any other reader (an embedding
-// tied to a linear layer), other dtypes, weights of convolutions in groups. Nothing is converted at run time, but
+// tied to a linear layer), other dtypes, weights of convolutions in groups. A transpose between packed values
+// moves nothing: a variable [H,W,I,O] whose transpose a convolution reads is packed as the weight [O,I,H,W] is,
+// and so is a matrix [K,N] of plain products, which become those of its transpose (packed_products.h). Nothing is converted at run time, but
 // for weights that live in streaming memory or in shards: these stay plain there and are packed where they
 // arrive, so that products read what they read of weights on chip. Loads and stores of one buffer, and what one
 // shard is gathered to, form one class.
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include "ir/regions.h"
 #include "ops/definition/build.h"
 #include "passes/effects.h"
+#include "passes/host/layout_classes.h"
+#include "passes/host/packed_products.h"
 #include "passes/pass.h"
 
 namespace ipu::passes {
@@ -19,12 +25,11 @@ namespace {
 
 namespace kind = ir::kind;
 
-bool is_packable(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16; }
-
 class PackWeights : public Pass {
  public:
   bool run(ir::Module& module, const PassContext& context) override {
-    nodes_.clear();
+    classes_ = {};
+    products_.clear();
     of_value_.clear();
     of_table_.clear();
     arrivals_.clear();
@@ -33,6 +38,7 @@ class PackWeights : public Pass {
     for (const auto& graph : module.graphs())
       for (const auto& op : graph->ops()) visit(module, *op);
     join_shards();
+    refuse_other_forms(module);
     bool changed = convert_edges(context);
     // A folded constant of zeros becomes an expanded 0 again: constants are stored plain.
     std::vector<ir::Op*> zeros;
@@ -43,65 +49,43 @@ class PackWeights : public Pass {
           zeros.push_back(op.get());
     for (ir::Op* op : zeros) expand_zeros(*op);
     for (auto& [value, node] : of_value_) {
-      const Node& root = nodes_[find(node)];
-      if (!root.wanted || root.refused || value->type().layout.is_blocked()) continue;
+      const std::optional<Layout> layout = classes_.layout(node);
+      if (!layout || value->type().layout.is_blocked()) continue;
       ir::Type type = value->type();
-      type.layout = Layout::panels_of_weight(type.shape);
+      type.layout = *layout;
       const_cast<ir::Value*>(value)->set_type(std::move(type));
       changed = true;
     }
     for (ir::Variable& variable : module.variables()) {
-      if (!is_packed(variable.name)) continue;
+      const std::optional<Layout> layout = table_layout(variable.name);
+      if (!layout) continue;
       if (!variable.type.layout.is_blocked()) context.count("variables packed");
-      variable.type.layout = Layout::panels_of_weight(variable.type.shape);
+      variable.type.layout = *layout;
     }
     // Rings of a module that was pipelined before.
     for (const ir::Ring& ring : module.rings())
-      if (is_packed("ring " + ring.name))
-        module.find_ring(ring.name)->type.layout = Layout::panels_of_weight(ring.type.shape);
+      if (const std::optional<Layout> layout = table_layout("ring " + ring.name))
+        module.find_ring(ring.name)->type.layout = *layout;
+    for (ir::Op* op : products_)
+      if (read_packed_weight(*op)) context.count("products of packed matrices");
     return changed;
   }
 
  private:
-  struct Node {
-    int parent = -1;
-    bool wanted = false, refused = false;
-    Shape shape;
-  };
-
-  int find(int n) {
-    while (nodes_[n].parent >= 0) {
-      if (nodes_[nodes_[n].parent].parent >= 0) nodes_[n].parent = nodes_[nodes_[n].parent].parent;
-      n = nodes_[n].parent;
-    }
-    return n;
-  }
-  int new_node(const ir::Type& type) {
-    Node node;
-    node.shape = type.shape;
-    node.refused = !is_packable(type.dtype) || type.shape.size() < 2 || type.layout.is_channels_last() ||
-                   type.elements() <= 1;  // one element broadcasts: its layout would say nothing
-    node.wanted = type.layout.is_blocked();
-    nodes_.push_back(std::move(node));
-    return static_cast<int>(nodes_.size()) - 1;
-  }
   int node(const ir::Value* value) {
     auto [at, is_new] = of_value_.try_emplace(value, 0);
-    if (is_new) at->second = new_node(value->type());
+    if (is_new) at->second = classes_.add(value->type());
     return at->second;
   }
   int table_node(const std::string& name, const ir::Type& type) {
     auto [at, is_new] = of_table_.try_emplace(name, 0);
-    if (is_new) at->second = new_node(type);
+    if (is_new) at->second = classes_.add(type);
     return at->second;
   }
-  bool is_packed(int n) {
-    const Node& root = nodes_[find(n)];
-    return root.wanted && !root.refused;
-  }
-  bool is_packed(const std::string& name) {
+  bool is_packed(int n) { return classes_.layout(n).has_value(); }
+  std::optional<Layout> table_layout(const std::string& name) {
     auto at = of_table_.find(name);
-    return at != of_table_.end() && is_packed(at->second);
+    return at == of_table_.end() ? std::nullopt : classes_.layout(at->second);
   }
 
   void expand_zeros(ir::Op& op) {
@@ -124,7 +108,7 @@ class PackWeights : public Pass {
   void join_shards() {
     std::unordered_map<int, const ir::Value*> whole_of;
     for (const auto& [shard, whole] : shards_)
-      if (auto [at, is_new] = whole_of.try_emplace(find(node(shard)), whole); !is_new)
+      if (auto [at, is_new] = whole_of.try_emplace(classes_.root(node(shard)), whole); !is_new)
         unite(at->second, whole);
   }
 
@@ -179,19 +163,34 @@ class PackWeights : public Pass {
     return ops::build(builder, "layout.convert", {&value}, {{"layout", to_string(layout)}});
   }
 
-  void unite(int a, int b) {
-    a = find(a);
-    b = find(b);
-    if (a == b) return;
-    nodes_[a].wanted |= nodes_[b].wanted;
-    nodes_[a].refused |= nodes_[b].refused || nodes_[a].shape != nodes_[b].shape;
-    nodes_[b].parent = a;
-  }
-  void unite(const ir::Value* a, const ir::Value* b) { unite(node(a), node(b)); }
+  void unite(const ir::Value* a, const ir::Value* b) { classes_.unite(node(a), node(b)); }
   void refuse(const ir::Value* value) {
-    if (value != nullptr) nodes_[find(node(value))].refused = true;
+    if (value != nullptr) classes_.refuse(node(value));
   }
-  void want(const ir::Value* value) { nodes_[find(node(value))].wanted = true; }
+  void want(const ir::Value* value) {
+    const Shape& shape = value->type().shape;
+    if (shape.size() > 1) classes_.want(node(value), Layout::panels_of_weight(shape));
+  }
+
+  // The host's side of a variable, and what is converted on its way from or to streaming memory, know panels of a weight, the
+  // host's side those of a matrix too (program/stored_panels.h).
+  void refuse_other_forms(const ir::Module& module) {
+    const auto check = [&](int n, const Shape& shape, bool or_matrix) {
+      const std::optional<Layout> layout = classes_.layout(n);
+      if (!layout || *layout == Layout::panels_of_weight(shape)) return;
+      std::vector<int> order(shape.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::rotate(order.begin(), order.end() - 1, order.end());
+      const bool is_matrix = *layout == Layout(order, order[0], layout->block()) &&
+                             (shape.size() == 2 || shape.front() != shape.back());
+      if (!or_matrix || !is_matrix) classes_.refuse(n);
+    };
+    for (const ir::Variable& variable : module.variables())
+      if (auto at = of_table_.find(variable.name); at != of_table_.end())
+        check(at->second, variable.type.shape, true);
+    for (ir::Value* value : arrivals_) check(node(value), value->type().shape, false);
+    for (ir::Op* op : departures_) check(node(op->operand(0)), op->operand(0)->type().shape, false);
+  }
 
   void refuse_all(const ir::Op& op) {
     for (int i = 0; i < op.operand_count(); ++i) refuse(op.operand(i));
@@ -221,13 +220,13 @@ class PackWeights : public Pass {
       const std::string& name = op.attributes.symbol("variable").name;
       const ir::Variable* variable = module.find_variable(name);
       const int table = table_node(name, variable->type);
-      if (!variable->remote_buffer.empty() || variable->shard_over > 1) nodes_[find(table)].refused = true;
-      return unite(node(value), table);
+      if (!variable->remote_buffer.empty() || variable->shard_over > 1) classes_.refuse(table);
+      return classes_.unite(node(value), table);
     }
     if (op.is(kind::kRingPush) || op.is(kind::kRingPop)) {
       const ir::Value* value = op.is(kind::kRingPop) ? op.result() : op.operand(0);
       const std::string& name = op.attributes.symbol("ring").name;
-      return unite(node(value), table_node("ring " + name, module.find_ring(name)->type));
+      return classes_.unite(node(value), table_node("ring " + name, module.find_ring(name)->type));
     }
     if (op.is(kind::kRemoteLoad) || op.is(kind::kRemoteStore)) return visit_remote(module, op);
     if (op.is("all_gather") && op.attributes.text("form", "concat") == "shape") {
@@ -246,6 +245,8 @@ class PackWeights : public Pass {
     }
     if (op.is(kind::kIpuCopy)) return unite(op.operand(0), op.result());
     if (is_zeros(op)) return;
+    if (op.is("transpose")) return visit_transpose(op);
+    if (is_product_of_weight(op)) return visit_product(op);
     if (op.is("square_sum")) {  // one value of any layout
       node(op.operand(0));
       return;
@@ -271,12 +272,33 @@ class PackWeights : public Pass {
     }
   }
 
+  // The same memory, if both sides are packed.
+  void visit_transpose(const ir::Op& op) {
+    const std::vector<int64_t>& perm = op.attributes.integers("perm");
+    if (perm.size() < 2 || perm.size() > Layout::kMaxRank) return refuse_all(op);
+    classes_.unite(node(op.result()), node(op.operand(0)), perm);
+  }
+
+  // Reads or makes its matrix in panels of either side; a plain product asks for those over its columns.
+  void visit_product(ir::Op& op) {
+    const bool is_gradient = op.attributes.boolean("trans_a", false);
+    ir::Value* weight = is_gradient ? op.result() : op.operand(1);
+    refuse(op.operand(0));
+    refuse(is_gradient ? op.operand(1) : op.result());
+    if (!is_gradient && !op.attributes.boolean("trans_b", false))
+      classes_.want(node(weight), Layout::panels_of_matrix(weight->type().shape[1]));
+    else
+      node(weight);
+    products_.push_back(&op);
+  }
+
   void visit_remote(ir::Module& module, ir::Op& op) {
     const std::string& name = op.attributes.symbol("buffer").name;
     const bool loads = op.is(kind::kRemoteLoad);
     ir::Value* value = loads ? op.result() : op.operand(0);
     const bool is_zero = value->producer() != nullptr && is_zeros(*value->producer());
-    if (!is_zero) unite(node(value), table_node("remote " + name, module.find_remote_buffer(name)->type));
+    if (!is_zero)
+      classes_.unite(node(value), table_node("remote " + name, module.find_remote_buffer(name)->type));
     if (loads)
       arrivals_.push_back(value);
     else
@@ -308,7 +330,8 @@ class PackWeights : public Pass {
     }
   }
 
-  std::vector<Node> nodes_;
+  LayoutClasses classes_;
+  std::vector<ir::Op*> products_;  // that may read or make a packed matrix
   std::unordered_map<const ir::Value*, int> of_value_;
   std::unordered_map<std::string, int> of_table_;
   std::vector<ir::Value*> arrivals_;                                   // plain where they are made
@@ -317,7 +340,7 @@ class PackWeights : public Pass {
 };
 
 IPU_REGISTER_PASS(PackWeights, "pack-weights", "Stores weights of products in the panels their kernels read.",
-                  {"variables packed", "weights packed on arrival"});
+                  {"variables packed", "weights packed on arrival", "products of packed matrices"});
 
 }  // namespace
 }  // namespace ipu::passes
