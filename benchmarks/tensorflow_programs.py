@@ -5,7 +5,8 @@
     .venv-tf/bin/python benchmarks/tensorflow_programs.py [--only steps,call] [--networks mlp,lenet] [--batches 1,8]
 
 Both sides run in one process in blocks that take turns, with two threads each; a figure is the median of the blocks. Each row of the steps, and
-each first run, has a process of its own.
+each first run, has a process of its own. On a machine with other load, `--processor-time` with POPTORCH_HOST_THREADS=1 compares what
+both sides compute.
 """
 
 import argparse
@@ -19,11 +20,10 @@ import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("POPTORCH_HOST_THREADS", "2")
+THREADS = int(os.environ.setdefault("POPTORCH_HOST_THREADS", "2"))
 
 PARTS = ("steps", "first", "trace", "call", "state", "infeed", "import", "memory")
 HERE = pathlib.Path(__file__).resolve()
-THREADS = 2
 
 
 def processor():
@@ -59,10 +59,10 @@ def head(*names):
     print("|" + "---|" * len(names))
 
 
-def clock(call):
-    start = time.perf_counter()
+def clock(call, now=time.perf_counter):
+    start = now()
     result = call()
-    return time.perf_counter() - start, result
+    return now() - start, result
 
 
 def geometric_mean(values):
@@ -117,7 +117,7 @@ class Program:
         return units_of(self.graph)[0]
 
 
-def alternate(calls, seconds):
+def alternate(calls, seconds, now=time.perf_counter):
     """Median seconds of each call. Blocks of calls take turns, so that load falls on all alike."""
     counts = []
     for call in calls:
@@ -128,10 +128,10 @@ def alternate(calls, seconds):
     while time.perf_counter() < end or len(times[0]) < 5:
         for call, count, list_ in zip(calls, counts, times):
             if count == 1:
-                list_.append(clock(call)[0])
+                list_.append(clock(call, now)[0])
             else:
                 call()  # wakes the threads
-                list_.append(clock(lambda: [call() for _ in range(count)])[0] / count)  # noqa: B023
+                list_.append(clock(lambda: [call() for _ in range(count)], now)[0] / count)  # noqa: B023
     return [statistics.median(list_) for list_ in times]
 
 
@@ -154,7 +154,9 @@ def steps(options):
         ratios = []
         for name in [name for name in options.networks if name != "bert-base"]:
             for batch in options.batches:
-                arguments = ("--row", name, mode, str(batch), "--seconds", str(options.seconds))
+                arguments = ["--row", name, mode, str(batch), "--seconds", str(options.seconds)]
+                if options.processor_time:
+                    arguments.append("--processor-time")
                 ours, plain = in_process_of_its_own(options, *arguments)
                 ratios.append(plain / ours)
                 row(name, batch, f"{ours * 1e3:.2f}", f"{plain * 1e3:.2f}", f"{plain / ours:.2f}")
@@ -164,7 +166,7 @@ def steps(options):
 def step_row(options):
     name, mode, batch = options.row
     programs = [Program(name, mode == "training", int(batch), side) for side in ("ours", "plain")]
-    print(*alternate(programs, options.seconds))
+    print(*alternate(programs, options.seconds, time.process_time if options.processor_time else time.perf_counter))
 
 
 def first(options):
@@ -396,6 +398,7 @@ def main():
     parser.add_argument("--batches", type=names, default=("1", "8", "32"))
     parser.add_argument("--modes", type=names, default=("inference", "training"))
     parser.add_argument("--seconds", type=float, default=2.0, help="of a row of the steps")
+    parser.add_argument("--processor-time", action="store_true", help="for steps, instead of what the clock shows")
     for name, count in (("row", 3), ("first", 3), ("trace", 1), ("memory", 2)):
         parser.add_argument(f"--{name}", nargs=count, help=argparse.SUPPRESS)
     options = parser.parse_args()
