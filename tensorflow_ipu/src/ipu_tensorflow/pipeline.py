@@ -251,11 +251,13 @@ class _Plan:
                 "pipeline: it sums gradients by itself; give the optimizer function an optimizer that does not"
             )
         pairs = optimizer.compute_gradients(
-            output.loss, *output.compute_gradients_args, **output.compute_gradients_kwargs
+            output.loss, *(output.compute_gradients_args or ()), **(output.compute_gradients_kwargs or {})
         )
 
         def update(given: list[tuple[Any, Any]]) -> Any:
-            return optimizer.apply_gradients(given, *output.apply_gradients_args, **output.apply_gradients_kwargs)
+            return optimizer.apply_gradients(
+                given, *(output.apply_gradients_args or ()), **(output.apply_gradients_kwargs or {})
+            )
 
         return accumulation.sum_gradients(pairs, self.batches, self.dtype, update, "pipeline_update")
 
