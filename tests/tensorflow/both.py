@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from ipu_tensorflow import scopes, unit
 
+import ipu_core
+
 v1 = tf.compat.v1
 
 
@@ -80,3 +82,8 @@ def close(a, b, tolerance, what=""):
 
 def some(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def text_of(data):
+    """The program that records become."""
+    return ipu_core._native.Unit(data, {}).text()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from ipu_tensorflow import leaves
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import op_def_registry
 
@@ -59,6 +60,8 @@ def _run_node(node, values, state):
     if node["type"] == "Assert":
         assert operands[0].numpy(), node["attributes"]["message"]
         return []
+    if node["domain"] == "ipu" and node["type"] in leaves.BODIES:
+        return list(tf.function(lambda *x: tuple(leaves.BODIES[node["type"]](*x, **node["attributes"])))(*operands))
     return _run_operation(node, operands)
 
 

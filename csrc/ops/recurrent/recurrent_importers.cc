@@ -8,7 +8,6 @@
 #include "ops/random/random_support.h"
 
 namespace ipu::ops {
-namespace {
 
 bool is_zeros(const ir::Value* value) {
   const ir::Op* op = value->producer();
@@ -18,6 +17,8 @@ bool is_zeros(const ir::Value* value) {
   const std::vector<std::byte>& bytes = op->attributes.constant("value")->bytes;
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
+
+namespace {
 
 // Entry `index` of the states of all layers and directions.
 ir::Value* initial_state(AtenImportCall& call, ir::Value* states, int64_t index) {

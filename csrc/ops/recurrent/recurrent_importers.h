@@ -31,4 +31,7 @@ void import_node_layers(NodeImportCall& call, const std::vector<int64_t>& gates,
 // The product of all inputs with the input weight, biases included: both, or that of the input alone.
 ir::Value* input_parts(ImportCall& call, ir::Value* x, const RecurrentLayer& layer, bool both_biases);
 
+// Whether all elements are known to be 0: a state that is left out spares the first product.
+bool is_zeros(const ir::Value* value);
+
 }  // namespace ipu::ops

@@ -9,25 +9,50 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tensorflow.host import Operation
+from ipu_tensorflow.host import AttrValue, Operation
 
 # What scopes (scopes.py) say of an operation: ours begin with an underscore, as all that TensorFlow leaves alone.
 DEVICE = "_ipu_device"
 SHARD = "_ipu_shard"
 FRONTEND = "_ipu_frontend_attributes"
+LEAF = "_ipu_leaf"  # of a call: type and attributes of the node that stands for it (leaves.py)
 
+CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 _OURS = "Ipu"
 _GRADIENT = re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 # Follow from the operands, or matter to TensorFlow's runtime alone.
 _UNUSED = {"output_shapes", "config", "config_proto", "executor_type", "Tseed"}
 
 
+def leaf_value(kind: str, given: dict[str, Any], results: int) -> AttrValue:
+    return AttrValue(s=json.dumps([kind, given, results], sort_keys=True).encode())
+
+
+def _leaf_of(op: Operation) -> tuple[str, dict[str, Any]] | None:
+    """Type and attributes. None: it is none, or no more: a call that TensorFlow differentiates itself gives more results."""
+    if op.type not in CALLS or LEAF not in op.node_def.attr:
+        return None
+    kind, given, results = json.loads(op.get_attr(LEAF))
+    return (kind, given) if results == len(op.outputs) else None
+
+
+def is_leaf(op: Operation) -> bool:
+    """Whether a call stands for one node, not for what its function does."""
+    return _leaf_of(op) is not None
+
+
 def kind_of(op: Operation) -> tuple[str, str]:
     """Domain and type of the node: an operation of ours drops its prefix."""
+    leaf = _leaf_of(op)
+    if leaf is not None:
+        return "ipu", leaf[0]
     return ("ipu", op.type[len(_OURS) :]) if op.type.startswith(_OURS) else ("tf", op.type)
 
 
 def of(op: Operation) -> dict[str, Any]:
+    leaf = _leaf_of(op)
+    if leaf is not None:
+        return leaf[1]
     found = {}
     unused = _UNUSED | {"T"} if op.type.startswith(_OURS) else _UNUSED  # ours take the types of their operands
     for name, value in op.node_def.attr.items():

@@ -363,7 +363,7 @@ class _Place:
             return {f"branch{i}": self._child(op, f"branch{i}", f.name, list(op.inputs)[1:]) for i, f in branches}
         if op.type == "IpuRepeat":
             return {"body": self._repeat_body(op)}
-        called = host.called_function(op)
+        called = None if attributes.is_leaf(op) else host.called_function(op)
         return {} if called is None else {"f": self._child(op, "f", called, list(op.inputs))}
 
     def _child(self, op: host.Operation, role: str, function: str, given: list[Any]) -> _Place:
@@ -576,7 +576,7 @@ class _Place:
         if op.type in _SHAPES:
             return self._fold_shape(op)
         is_pure = op.inputs and op.outputs and not op.op_def.is_stateful
-        if not is_pure or self.children(op) or op.type in _NEVER_FOLDED:
+        if not is_pure or self.children(op) or attributes.is_leaf(op) or op.type in _NEVER_FOLDED:
             return False
         given = []
         for tensor in op.inputs:

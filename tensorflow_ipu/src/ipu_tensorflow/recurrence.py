@@ -69,13 +69,14 @@ class Product:
 
 
 def lstm_step(product: Product, kernel: Any, activation: Function, gate: Function) -> Callable:
-    """Gates are input, forget, candidate, output; `kernel` is that of the state."""
+    """Gates are input, forget, candidate, output; `kernel` is that of the state. Keeps the cells and the gates."""
 
-    def step(inputs: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+    def step(inputs: Sequence[Any], states: Sequence[Any]) -> tuple[list[Any], list[Callable]]:
         h, c = states
         i, f, g, o = tf.split(inputs[0] + product(h, kernel), 4, axis=1)
-        c = gate(f) * c + gate(i) * activation(g)
-        return [gate(o) * activation(c), c]
+        i, f, g, o = gate(i), gate(f), activation(g), gate(o)
+        c = f * c + i * g
+        return [o * activation(c), c], [lambda: c, lambda: tf.concat([i, f, g, o], 1)]
 
     return step
 
@@ -86,60 +87,68 @@ def gru_step(
     """Gates are update, reset, candidate; `kernel` is that of the state.
 
     With a `recurrent_bias` the reset comes after the product of the candidate, without one before it. A second input is
-    the attention of each sample, which takes from the update.
+    the attention of each sample, which takes from the update. Keeps the gates, reset first, and what the state gave for the
+    candidate.
     """
     units = kernel.shape[0]
     of_gates, of_candidate = (
         (kernel[:, : 2 * units], kernel[:, 2 * units :]) if recurrent_bias is None else (kernel, None)
     )
 
-    def step(inputs: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+    def step(inputs: Sequence[Any], states: Sequence[Any]) -> tuple[list[Any], list[Callable]]:
         (h,) = states
         z, r, c = tf.split(inputs[0], 3, axis=1)
         if recurrent_bias is None:
             of_z, of_r = tf.split(product(h, of_gates), 2, axis=1)
             r = gate(r + of_r)
-            c = activation(c + product(r * h, of_candidate))
+            of_c = product(r * h, of_candidate)
+            c = activation(c + of_c)
         else:
             of_z, of_r, of_c = tf.split(product(h, of_gates) + recurrent_bias, 3, axis=1)
-            c = activation(c + gate(r + of_r) * of_c)
+            r = gate(r + of_r)
+            c = activation(c + r * of_c)
         z = gate(z + of_z)
         if len(inputs) > 1:
             z = (1.0 - tf.expand_dims(inputs[1], 1)) * z
-        return [z * h + (1.0 - z) * c]
+        return [z * h + (1.0 - z) * c], [lambda: tf.concat([r, z, c], 1), lambda: of_c]
 
     return step
 
 
 def over_time(
-    step: Callable, inputs: Sequence[Any], states: Sequence[Any], lengths: Any = None
-) -> tuple[Any, list[Any]]:
-    """The first state at all times, and the states at the end.
+    step: Callable, inputs: Sequence[Any], states: Sequence[Any], lengths: Any = None, kept: Sequence[Any] = ()
+) -> tuple[list[Any], list[Any]]:
+    """The first state and the first of what the step keeps, at all times; and the states at the end.
 
     Args:
-        step: takes the inputs of a time and the states before it; gives the states after it.
+        step: takes the inputs of a time and the states before it; gives the states after it, and functions that give what it keeps.
         inputs: by time, then by sample.
         states: before the first time, by sample.
         lengths: how many times each sample has. Later its states stay and its outputs are 0.
+        kept: shapes at one time.
     """
     steps = inputs[0].shape[0]
     steps = tf.shape(inputs[0])[0] if steps is None else steps
     arrays = [tf.TensorArray(x.dtype, size=steps, element_shape=x.shape[1:]).unstack(x) for x in inputs]
-    outputs = tf.TensorArray(states[0].dtype, size=steps, element_shape=states[0].shape)
+    shapes = [states[0].shape, *kept]
+    outputs = [tf.TensorArray(states[0].dtype, size=steps, element_shape=shape) for shape in shapes]
 
-    def body(time: Any, outputs: Any, *before: Any) -> tuple:
-        after = step([array.read(time) for array in arrays], before)
+    def body(time: Any, outputs: list, *before: Any) -> tuple:
+        after, more = step([array.read(time) for array in arrays], before)
         output = after[0]
         if lengths is not None:
             runs = tf.expand_dims(time < lengths, 1)
             output = tf.where(runs, output, tf.zeros_like(output))
             after = [tf.where(runs, new, old) for new, old in zip(after, before)]
-        return (time + 1, outputs.write(time, output), *after)
+        written = [
+            array.write(time, value) for array, value in zip(outputs, [output, *[make() for make in more[: len(kept)]]])
+        ]
+        return (time + 1, written, *after)
 
     _, outputs, *last = tf.while_loop(
         lambda time, *_: time < steps, body, [tf.constant(0), outputs, *states], maximum_iterations=steps
     )
-    return outputs.stack(), last
+    return [array.stack() for array in outputs], last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +160,11 @@ class Cell:
     partials: tf.DType
 
     @property
+    def is_usual(self) -> bool:
+        """Whether the core has kernels for it."""
+        return (self.activation, self.recurrent_activation) == ("tanh", "sigmoid")
+
+    @property
     def functions(self) -> tuple[Function, Function]:
         return _FUNCTIONS[self.activation], _FUNCTIONS[self.recurrent_activation]
 
@@ -159,43 +173,6 @@ def cell(activation: Any, recurrent_activation: Any, partials_dtype: Any) -> Cel
     """Of what users give, checked."""
     names = activation_name(activation), activation_name(recurrent_activation, True)
     return Cell(*names, float_type(partials_dtype, "partials_dtype"))
-
-
-def lstm(
-    cell: Cell, inputs: Any, states: Sequence[Any], kernel: Any, recurrent: Any, bias: Any, lengths: Any = None
-) -> tuple[Any, list[Any]]:
-    """Outputs at all times, and h and c at the end.
-
-    Args:
-        inputs: [time, sample, feature].
-        states: h and c before the first time.
-        kernel, recurrent: weights of the inputs and of the state, for all gates.
-        bias: of one dimension.
-        lengths: see over_time.
-    """
-    product = Product(cell.partials)
-    projected = product.of_all_steps(inputs, kernel) + bias
-    return over_time(lstm_step(product, recurrent, *cell.functions), [projected], states, lengths)
-
-
-def gru(
-    cell: Cell,
-    inputs: Any,
-    state: Any,
-    kernel: Any,
-    recurrent: Any,
-    bias: Any,
-    recurrent_bias: Any = None,
-    lengths: Any = None,
-    attention: Any = None,
-) -> tuple[Any, Any]:
-    """Outputs at all times, and the state at the end; as `lstm`. See gru_step for the last three."""
-    product = Product(cell.partials)
-    given = [product.of_all_steps(inputs, kernel) + bias]
-    given += [] if attention is None else [attention]
-    step = gru_step(product, recurrent, *cell.functions, recurrent_bias)
-    outputs, (last,) = over_time(step, given, [state], lengths)
-    return outputs, last
 
 
 def zeros(inputs: Any, units: int) -> Any:

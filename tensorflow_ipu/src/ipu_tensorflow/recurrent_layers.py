@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import rand_ops, recurrence
+from ipu_tensorflow import rand_ops, recurrence, recurrent
 
 Layer: Any = tf.keras.layers.Layer
 # Arguments that layers of Keras have, and the only values that these take.
@@ -194,7 +194,7 @@ class PopnnLSTM(_Recurrent):
         return tf.compat.v1.constant_initializer([float(gate == 1) for gate in range(4) for _ in range(self.units)])
 
     def _over_time(self, x: Any, before: list[Any]) -> tuple[Any, Sequence[Any]]:
-        return recurrence.lstm(self._cell, x, before, self.kernel, self.recurrent_kernel, self.biases)
+        return recurrent.lstm(self._cell, x, before, self.kernel, self.recurrent_kernel, self.biases)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "unit_forget_bias": self.unit_forget_bias}
@@ -246,7 +246,7 @@ class PopnnGRU(_Recurrent):
         biases = tf.convert_to_tensor(self.biases)
         of_inputs, of_state = (biases[0], biases[1]) if self.reset_after else (biases, None)
         weights = (self.kernel, self.recurrent_kernel, of_inputs, of_state)
-        outputs, state = recurrence.gru(self._cell, x, before[0], *weights)
+        outputs, state = recurrent.gru(self._cell, x, before[0], *weights)
         return outputs, [state]
 
     def get_config(self) -> dict[str, Any]:

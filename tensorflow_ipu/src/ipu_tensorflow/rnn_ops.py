@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import recurrence
+from ipu_tensorflow import recurrence, recurrent
 
 v1 = tf.compat.v1
 Layer: Any = v1.layers.Layer
@@ -108,7 +108,7 @@ class PopnnLSTM(_Recurrent):
             )
         before = [tf.convert_to_tensor(part, self.dtype) for part in (initial_state.h, initial_state.c)]
         bias = tf.reshape(self.biases, [-1])
-        outputs, (h, c) = recurrence.lstm(self._cell, inputs, before, *self._weights(), bias, lengths)
+        outputs, (h, c) = recurrent.lstm(self._cell, inputs, before, *self._weights(), bias, lengths)
         outputs, h, c = self._results(training, outputs, h, c)
         return outputs, state(c, h)
 
@@ -165,7 +165,7 @@ class PopnnGRU(_Recurrent):
             biases, of_state = biases[:, 0], tf.reshape(biases[:, 1], [-1])
         weights = (*self._weights(), tf.reshape(biases, [-1]), of_state)
         outputs, state = self._results(
-            training, *recurrence.gru(self._cell, inputs, before, *weights, lengths, attention)
+            training, *recurrent.gru(self._cell, inputs, before, *weights, lengths, attention)
         )
         return outputs, state
 
