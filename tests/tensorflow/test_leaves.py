@@ -52,6 +52,61 @@ def gru(x, h):
     return ipu.rnn_ops.PopnnGRU(UNITS, reset_after=True)(x, initial_state=h)
 
 
+def norm(**given):
+    return lambda x: ipu.normalization_ops.group_norm(x, **given)
+
+
+NORMS = {
+    "of all": ("LayerNorm", norm(groups=1)),
+    "of a layer of Keras": ("LayerNorm", lambda x: ipu.keras.layers.LayerNormalization(axis=[2, 1])(x)),
+    "without weights": ("LayerNorm", lambda x: ipu.normalization_ops.layer_norm(x, center=False, scale=False)),
+    "of neighbours": ("GroupNorm", norm(groups=2, strided_channel_grouping=False, scale=False)),
+    "strided": ("GroupNorm", norm(groups=2)),
+    "of channels first": ("GroupNorm", norm(groups=2, channels_axis=1, center=False)),
+    "of each channel": ("GroupNorm", lambda x: ipu.normalization_ops.instance_norm(x)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_a_norm_and_its_gradient_are_a_node_each(name):
+    kind, net = NORMS[name]
+    x = some(3, 4, 4)
+    data = records_of(with_gradients(net), x)
+    assert types_of(data) == [kind, kind + "Gradient"]
+    assert interpreter.first_difference(data, [x], drawn(data)) is None
+
+
+def test_a_norm_of_halves_and_its_second_gradient():
+    def net(x):
+        y = ipu.normalization_ops.group_norm(x, groups=2)
+        return y, ipu.normalization_ops.layer_norm(y)
+
+    data = records_of(net, some(2, 5, 4).astype(np.float16))
+    assert types_of(data) == ["GroupNorm", "LayerNorm"]
+    both.check(net, (some(2, 5, 4).astype(np.float16),), tolerance=5e-3)
+
+    def twice(x):
+        first = tf.gradients(tf.reduce_sum(tf.sin(net(x)[1])), x)[0]
+        return first, tf.gradients(tf.reduce_sum(tf.square(first)), x)[0]
+
+    both.check(twice, (some(2, 5, 4),), tolerance=1e-4)
+
+
+def test_a_dropout_is_a_node_that_is_its_own_gradient_twice():
+    def net(x):
+        y = ipu.rand_ops.dropout(x, 0.25)
+        first = tf.gradients(tf.sin(y), x)[0]
+        return y, first, tf.gradients(first, x)[0]
+
+    x = np.ones([40, 5], np.float32)
+    assert types_of(records_of(net, x)) == ["Dropout"] * 4
+    ((y, first, second),), *_ = both.ours(net, [(x,)])
+    scale = np.float32(4 / 3)
+    assert set(y.ravel().round(4)) == {0, scale.round(4)}
+    both.close(first, np.where(y != 0, scale * np.cos(scale), 0).astype(np.float32), 1e-5)
+    both.close(second, np.where(y != 0, -(scale**2) * np.sin(scale), 0).astype(np.float32), 1e-5)
+
+
 LAYERS = {
     "Lstm": (lstm, (some(TIMES, BATCH, SIZE), some(BATCH, UNITS, seed=1), some(BATCH, UNITS, seed=2))),
     "Gru": (gru, (some(TIMES, BATCH, SIZE), some(BATCH, UNITS, seed=1))),

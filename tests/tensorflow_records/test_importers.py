@@ -173,3 +173,60 @@ def test_what_cannot_be_imported_says_why(what):
     with pytest.raises(ipu_core.Error, match="unsupported operation") as caught:
         ipu_core.Unit(r.returns(write(r)).unit()).text()
     assert why in str(caught.value)
+
+
+def normed(kind, x, *weights, results=1, **attributes):
+    """Of one node of the package's norms that reads inputs like these arrays."""
+    arrays = [x, *weights]
+    r = Records([(f"x{i}", f32, array.shape) for i, array in enumerate(arrays)])
+    names = [f"x{i}" for i in range(len(arrays))]
+    made = r.node(kind, *names, results=results, domain="ipu", **attributes)
+    return ipu_core.Unit(r.returns(*([made] if results == 1 else made)).unit())
+
+
+def test_norms_over_strided_groups():
+    x, gamma, beta = numbers(2, 3, 4), numbers(4), numpy.arange(4, dtype=f32)
+    attributes = {"groups": 2, "is_last": True, "strided": True, "scales": True, "centers": True, "epsilon": 0.01}
+    ((y,), _) = normed("GroupNorm", x, gamma, beta, **attributes).run([x, gamma, beta], {})
+    for group in ([0, 2], [1, 3]):
+        part = x[:, :, group]
+        mean, variance = [getattr(part, f)((1, 2), keepdims=True) for f in ("mean", "var")]
+        wanted = (part - mean) / numpy.sqrt(variance + 0.01) * gamma[group] + beta[group]
+        numpy.testing.assert_allclose(y[:, :, group], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "attributes", "text"),
+    [
+        ("GroupNorm", [(2, 3, 4)], {"groups": 3}, "in 3 groups; these divide the 4 channels"),
+        ("GroupNorm", [(2, 3, 4), (3,)], {"groups": 2, "scales": True}, "gamma and beta have one number each"),
+        ("GroupNorm", [(4,)], {"groups": 2}, "it has a batch and channels"),
+        ("GroupNormGradient", [(2, 4), (4, 2)], {"groups": 2}, "and the gradient .* of y"),
+        ("LayerNorm", [(2, 3, 4)], {"axis": 3}, "axis"),
+        ("LayerNorm", [(2, 3, 4), (3,)], {"axis": 1, "scales": True}, "do not broadcast"),
+        ("LayerNormGradient", [(2, 4), ()], {"axis": 1}, "and the gradient .* of y"),
+    ],
+)
+def test_norms_of_shapes_that_do_not_fit(kind, shapes, attributes, text):
+    given = {"scales": False, "centers": False, "epsilon": 0.1}
+    given |= {"axis": 1} if kind.startswith("Layer") else {"is_last": True, "strided": False}
+    with pytest.raises(ipu_core.Error, match=text):
+        normed(kind, *[numbers(*shape) for shape in shapes], **given | attributes).text()
+
+
+def test_dropout_by_two_numbers():
+    x, seed = numpy.ones((50, 4), f32), numpy.array([1, 2], i32)
+
+    def dropped(**attributes):
+        r = Records([("x", f32, x.shape), ("seed", i32, [2])])
+        made = r.node("Dropout", "x", "seed", domain="ipu", **attributes)
+        return run(r.returns(made), x, seed)[0][0]
+
+    y = dropped(rate=0.5)
+    assert set(y.ravel()) == {0, 2} and (y == dropped(rate=0.5)).all() and (y != y[:, :1]).any()
+    rows = dropped(rate=0.5, mask=[50, 1])
+    assert set(rows.ravel()) == {0, 2} and (rows == rows[:, :1]).all()
+    assert (dropped(rate=0.0) == x).all() and (dropped(rate=0.0, mask=[50, 1]) == x).all()
+    for mask in ([50, 2], [50], [50, 4, 1]):
+        with pytest.raises(ipu_core.Error, match=r"of \[50,4\] and a mask of|broadcast"):
+            dropped(rate=0.5, mask=mask)

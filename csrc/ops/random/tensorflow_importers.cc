@@ -28,9 +28,11 @@ ir::Value* drawn_by(NodeImportCall& call, std::string_view kind, Attributes attr
 }
 
 // Types of stateless ops take two numbers that say it all, as operand 1.
+ir::Value* stateless_seed(NodeImportCall& call) {
+  return call.op("cast", {call.operand(1)}, {{"dtype", DType::kU32}});
+}
 ir::Value* drawn_statelessly(NodeImportCall& call, std::string_view kind, Attributes attributes) {
-  ir::Value* seed = call.op("cast", {call.operand(1)}, {{"dtype", DType::kU32}});
-  return call.op(kind, {seed}, std::move(attributes));
+  return call.op(kind, {stateless_seed(call)}, std::move(attributes));
 }
 
 // Version 2 of them takes what StatelessRandomGetKeyCounter makes of the two numbers: here themselves, as the key.
@@ -107,6 +109,28 @@ void import_multinomial(NodeImportCall& call) {
   set_result(call, (rows + noise).op("argmax", {{"dim", int64_t{2}}}));
 }
 
+// x with a share of its elements dropped by the two numbers of operand 1, of which the gradient draws the same. With sizes of a mask,
+// each of x or 1, elements along a dimension are dropped together.
+void import_dropout(NodeImportCall& call) {
+  ir::Value* x = call.operand(0);
+  const ir::Type type = x->type();
+  const double rate = call.real("rate");
+  if (rate == 0.0) {
+    call.operand(1);
+    if (call.has("mask")) call.ignore("mask");
+    return call.set_result(0, call.op("nop", {x}));
+  }
+  const Attributes attributes{{"p", rate}};
+  if (!call.has("mask")) return call.set_result(0, call.op("dropout", {x, stateless_seed(call)}, attributes));
+  const Shape mask = call.integers("mask");
+  if (broadcast_shapes(type.shape, mask) != type.shape || mask.size() != type.shape.size())
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {} and a mask of {}.", call.described(),
+                            to_string(type.shape), to_string(mask)));
+  ir::Value* ones = call.builder().splat({type.dtype, mask}, 1.0);
+  call.set_result(0, call.op("mul", {x, call.op("dropout", {ones, stateless_seed(call)}, attributes)}));
+}
+
 struct RandomTensorflowImporters {
   RandomTensorflowImporters() {
     struct Family {
@@ -133,6 +157,7 @@ struct RandomTensorflowImporters {
     register_tensorflow_importer("StatelessRandomGetKeyCounter", import_key);
     register_tensorflow_importer("StatelessRandomGetKeyCounterAlg", import_key);
     register_tensorflow_importer("StatelessRandomGetAlg", import_algorithm);
+    register_tensorflow_importer("Dropout", import_dropout, kIpu);
     register_tensorflow_importer("RandomShuffle", import_shuffle);
     register_tensorflow_importer("Multinomial", import_multinomial);
   }

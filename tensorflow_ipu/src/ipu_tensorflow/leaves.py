@@ -38,3 +38,26 @@ def call(kind: str, operands: Sequence[Any], **given: Any) -> list[Any]:
         results = list(tf.function(run, autograph=False)(*operands))
     host.set_attribute(results[0].op, attributes.LEAF, attributes.leaf_value(kind, given, len(results)))
     return results
+
+
+def differentiable(kind: str, operands: Sequence[Any], **given: Any) -> Any:
+    """The one result of an op whose gradient is one op, too, of all operands and of the gradient of the result."""
+
+    @tf.custom_gradient
+    def run(*tensors: Any) -> tuple[Any, Callable]:
+        def gradient(upstream: Any) -> list[Any]:
+            return call(kind + "Gradient", [*tensors, upstream], **given)
+
+        return call(kind, tensors, **given)[0], gradient
+
+    return run(*[tf.convert_to_tensor(operand) for operand in operands])
+
+
+def register_gradient(kind: str) -> None:
+    """The body of the gradient of such an op: TensorFlow's gradient of its body."""
+
+    @body(kind + "Gradient")
+    def gradient(*operands: Any, **given: Any) -> list[Any]:
+        *tensors, upstream = operands
+        zero = tf.UnconnectedGradients.ZERO
+        return tf.gradients(BODIES[kind](*tensors, **given), tensors, upstream, unconnected_gradients=zero)

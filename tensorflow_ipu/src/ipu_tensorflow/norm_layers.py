@@ -64,6 +64,12 @@ class LayerNormalization(Layer):
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         """The same in training and outside of it."""
+        inputs = tf.convert_to_tensor(inputs)
+        first = self._axes[0]
+        if self._axes == list(range(first, inputs.shape.rank)) and first > 0:
+            size = self._broadcast[first:]
+            gamma, beta = [None if w is None else tf.reshape(w, size) for w in (self.gamma, self.beta)]
+            return normalization_ops.over_last(inputs, first, self.epsilon, gamma, beta)
         centred = inputs - tf.reduce_mean(inputs, self._axes, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), self._axes, keepdims=True)
         found = centred * tf.math.rsqrt(variance + self.epsilon)

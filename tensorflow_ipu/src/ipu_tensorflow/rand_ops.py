@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import host
+from ipu_tensorflow import host, leaves
 
 
 def dropout(
@@ -32,10 +32,34 @@ def dropout(
         )
     with tf.name_scope(name or "dropout"):
         x = tf.convert_to_tensor(x)
-        check_rate(host.constant_value(tf.convert_to_tensor(rate)))
-        drop = tf.cast(rate, tf.float32)
-        keep = _uniform(_mask_shape(x, noise_shape), seed) >= drop
-        return tf.where(keep, x * tf.cast(1.0 / (1.0 - drop), x.dtype), tf.zeros_like(x))
+        known = host.constant_value(tf.convert_to_tensor(rate))
+        check_rate(known)
+        mask, numbers = _mask_shape(x, noise_shape), _numbers(seed)
+        if known is None:
+            return _kept(x, numbers, tf.cast(rate, tf.float32), mask)
+        given: dict[str, Any] = {"rate": float(known)}
+        return _dropped(given if mask is None else given | {"mask": mask})(x, numbers)
+
+
+def _dropped(given: dict[str, Any]) -> Callable:
+    """As an op with these attributes, which is its own gradient: the same numbers give the same mask."""
+
+    @tf.custom_gradient
+    def drop(x: Any, numbers: Any) -> tuple[Any, Callable]:
+        return leaves.call("Dropout", [x, numbers], **given)[0], lambda upstream: (drop(upstream, numbers), None)
+
+    return drop
+
+
+@leaves.body("Dropout")
+def _body(x: Any, numbers: Any, rate: float, mask: list[int] | None = None) -> list[Any]:
+    return [_kept(x, numbers, tf.constant(rate), mask)]
+
+
+def _kept(x: Any, numbers: Any, rate: Any, mask: list[int] | None) -> Any:
+    shape = mask or (x.shape.as_list() if x.shape.is_fully_defined() else tf.shape(x))
+    keep = tf.raw_ops.StatelessRandomUniform(shape=shape, seed=numbers, dtype=tf.float32) >= rate
+    return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), tf.zeros_like(x))
 
 
 def check_rate(rate: Any) -> None:
@@ -44,10 +68,11 @@ def check_rate(rate: Any) -> None:
         raise ValueError(f"dropout(x, rate={rate}): rate is the probability to drop, at least 0 and less than 1")
 
 
-def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int] | None) -> Any:
+def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int] | None) -> list[int] | None:
+    """None: that of x."""
     if noise_shape is None:
-        return x.shape.as_list() if x.shape.is_fully_defined() else tf.shape(x)
-    given = list(noise_shape)
+        return None
+    given = [int(size) for size in noise_shape]
     sizes = x.shape.as_list()
     if len(given) != len(sizes):
         raise ValueError(
@@ -58,10 +83,11 @@ def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int] | None) -> Any:
     return given
 
 
-def _uniform(shape: Any, seed: Any) -> tf.Tensor:
+def _numbers(seed: Any) -> tf.Tensor:
+    """Two numbers that say what is dropped; without a seed others at each run."""
     if seed is None:
-        return tf.random.uniform(shape)
+        return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
     numbers = tf.convert_to_tensor(seed, tf.int32)
     if not numbers.shape.is_compatible_with([2]):
         raise ValueError(f"dropout: seed is two int32 numbers, not an array of shape {numbers.shape}")
-    return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=numbers, dtype=tf.float32)
+    return numbers
