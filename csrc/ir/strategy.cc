@@ -22,7 +22,7 @@ IPU_FIELDS(ir::Strategy, field("blocks", &T::blocks), field("block_stages", &T::
            field("offload_activations", &T::offload_activations),
            field("offload_after_each_phase", &T::offload_after_each_phase),
            field("activations_load_io", &T::activations_load_io),
-           field("activations_store_io", &T::activations_store_io),
+           field("activations_store_io", &T::activations_store_io), field("io_tiles", &T::io_tiles),
            field("prefetch_depth", &T::prefetch_depth), field("stochastic_rounding", &T::stochastic_rounding),
            field("half_products", &T::half_products), field("half_convolutions", &T::half_convolutions));
 
@@ -103,6 +103,7 @@ Strategy strategy_of(const Module& module) {
   };
   std::apply([&](const auto&... f) { (take(f), ...); }, Fields<Strategy>::table);
   if (strategy.prefetch_depth < 1) refuse("prefetch_depth", "is below 1");
+  if (strategy.io_tiles < 0) refuse("io_tiles", "is below 0");
   const size_t blocks = strategy.blocks.size();
   if (strategy.block_stages.size() != blocks || strategy.block_ipus.size() != blocks)
     refuse("blocks", fmt::format("has {} entries, block_stages {} and block_ipus {}", blocks,

@@ -36,6 +36,7 @@ struct Strategy {
   int64_t offload_activations = -1;
   bool offload_after_each_phase = false;  // those that later forward phases read, too
   bool activations_load_io = false, activations_store_io = false;  // over I/O tiles
+  int64_t io_tiles = 0;        // of each IPU, that only exchange with the host and streaming memory
   int64_t prefetch_depth = 1;  // elements of an overlapped input that wait on I/O tiles for their turn
   // Precision (docs/types.md): f16 results of arithmetic are rounded at random; partial sums of f16 products and of
   // f16 convolutions are f16.

@@ -9,6 +9,7 @@
 
 #include "ir/regions.h"
 #include "ir/structure.h"
+#include "report/computing_tiles.h"
 #include "report/known_scalars.h"
 #include "report/live_values.h"
 #include "report/tile_memory.h"
@@ -262,8 +263,9 @@ class Schedule {
 
 double ScheduledGraph::end() const { return *std::max_element(ends.begin(), ends.end()); }
 
-ProgramTime program_time(const ir::Module& module, const std::string& entry, const target::Machine& machine,
+ProgramTime program_time(const ir::Module& module, const std::string& entry, const target::Machine& whole,
                          int64_t replicas) {
+  const target::Machine& machine = computing_tiles(module, whole);
   const auto found = module.entry_points.find(entry);
   if (found == module.entry_points.end())
     throw Error(ErrorCode::kInvalidProgram, fmt::format("the program has no entry point '{}'", entry));

@@ -8,6 +8,7 @@
 
 #include "ir/structure.h"
 #include "ops/definition/work.h"
+#include "report/computing_tiles.h"
 #include "report/expected_error.h"
 
 namespace ipu::report {
@@ -136,7 +137,7 @@ Report make_report(const ir::Module& module, const target::Machine& machine, con
   report.memory = memory_of(report.verdict);
   report.streams = streams_of(module, report.time);
   report.operations = operations_of(report.time);
-  report.products = products_of(report.time, machine, request.most_products);
+  report.products = products_of(report.time, computing_tiles(module, machine), request.most_products);
   return report;
 }
 

@@ -55,6 +55,7 @@ Json program_of(const Report& r) {
           {"samples", r.request.samples},
           {"schedule", ir::to_string(s.schedule)},
           {"forward_stages", s.forward_stages},
+          {"io_tiles", s.io_tiles},
           {"recomputation", ir::to_string(s.recomputation)},
           {"offload_activations", s.offload_activations},
           {"stochastic_rounding", s.stochastic_rounding},

@@ -60,6 +60,7 @@ std::string head(const Report& r) {
     text += fmt::format(" in {} forward stages", r.strategy.forward_stages);
   if (r.micro_batches() > 0)
     text += fmt::format(", {} micro-batch(es) a run", with_commas(r.micro_batches()));
+  if (r.strategy.io_tiles > 0) text += fmt::format(", {} I/O tiles on each", r.strategy.io_tiles);
   if (r.strategy.recomputation != ir::RecomputationMode::kNone)
     text += fmt::format(", recomputation {}", ir::to_string(r.strategy.recomputation));
   return text + fmt::format("\nexpected error of the time, as one of {}: {}\nof the bytes: {}\n", r.figure,

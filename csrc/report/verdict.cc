@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <span>
 #include <tuple>
 
+#include "ir/structure.h"
+#include "report/computing_tiles.h"
+#include "report/live_values.h"
 #include "report/tile_memory.h"
 
 namespace ipu::report {
@@ -20,11 +24,11 @@ std::string grouped(double number) {
 class Judge {
  public:
   Judge(const ir::Module& module, const target::Machine& machine, const JudgeOptions& options)
-      : module_(module), machine_(machine), options_(options) {}
+      : module_(module), machine_(machine), computing_(computing_tiles(module, machine)), options_(options) {}
 
   Verdict run() {
     verdict_.bytes_per_tile = machine_["bytes_per_tile"];
-    verdict_.ipus = memory_map(module_, machine_, options_.memory);
+    verdict_.ipus = memory_map(module_, computing_, options_.memory);
     const TileMemory* fullest = nullptr;
     for (const TileMemory& ipu : verdict_.ipus) {
       if (fullest == nullptr || ipu.total() > fullest->total()) fullest = &ipu;
@@ -36,6 +40,7 @@ class Judge {
       check({LimitKind::kStream, -1, stream.name, static_cast<double>(stream.type.bytes())}, "stream_bytes");
     const int64_t of_replica = verdict_.ipus.back().ipu + 1;
     check({LimitKind::kIpus, -1, "", static_cast<double>(of_replica * options_.replicas)}, "ipus");
+    if (const int64_t tiles = ir::strategy_of(module_).io_tiles; tiles > 0) check_io_tiles(tiles);
     std::stable_sort(verdict_.limits.begin(), verdict_.limits.end(), [](const Limit& a, const Limit& b) {
       return std::tuple(!a.is_broken(), a.kind, -a.needed) < std::tuple(!b.is_broken(), b.kind, -b.needed);
     });
@@ -49,6 +54,24 @@ class Judge {
     limit.allowed = number.value;
     limit.source = fmt::format("'{}' of machine '{}': {}", key, machine_.name, number.source);
     if (limit.is_broken() || limit.is_near()) verdict_.limits.push_back(std::move(limit));
+  }
+
+  // One at least must be left to compute, and they hold an element of each transfer that they do while the others compute.
+  void check_io_tiles(int64_t tiles) {
+    check({LimitKind::kIoTiles, -1, "", static_cast<double>(tiles + 1)}, "tiles");
+    std::map<int, std::map<std::string, int64_t>> staged;
+    for (const auto& graph : module_.graphs())
+      for (const auto& op : graph->ops())
+        if (ir::is_overlapped(*op)) {
+          const ir::Value& value = op->is(ir::kind::kHostLoad) ? *op->result() : *op->operand(0);
+          staged[ipu_of(value)][op->attributes.symbol("stream").name] = value.type().bytes();
+        }
+    for (const auto& [ipu, streams] : staged) {
+      int64_t bytes = 0;
+      for (const auto& [name, of] : streams) bytes += of;
+      check({LimitKind::kIoTiles, ipu, "", static_cast<double>(bytes) / static_cast<double>(tiles)},
+            "bytes_per_tile");
+    }
   }
 
   void cure(double gain, std::string text) { cures_.emplace_back(gain, std::move(text)); }
@@ -84,7 +107,7 @@ class Judge {
     for (const double proportion : {0.5, 0.4, 0.3, 0.2, 0.1}) {
       MemoryOptions options = options_.memory;
       options.most_proportion = proportion;
-      const std::vector<TileMemory> with = memory_map(module_, machine_, options);
+      const std::vector<TileMemory> with = memory_map(module_, computing_, options);
       const double total = std::ranges::find(with, ipu.ipu, &TileMemory::ipu)->total();
       if (total > limit && proportion > 0.1) continue;
       if (total < now)
@@ -96,7 +119,7 @@ class Judge {
   }
 
   const ir::Module& module_;
-  const target::Machine& machine_;
+  const target::Machine &machine_, &computing_;
   const JudgeOptions& options_;
   Verdict verdict_;
   std::vector<std::pair<double, std::string>> cures_;
@@ -122,6 +145,12 @@ std::string sentence(const Limit& limit) {
                          needed, allowed, over);
     case LimitKind::kIpus:
       return fmt::format("the replicas need {} IPUs; the system has {}{}", needed, allowed, over);
+    case LimitKind::kIoTiles:
+      if (limit.ipu < 0)
+        return fmt::format("{} tiles of each IPU are reserved for I/O; it has {} and needs some that compute",
+                           grouped(limit.needed - 1), allowed);
+      return fmt::format("the I/O tiles of IPU {} hold {} bytes of transfers each; {} fit{}", limit.ipu,
+                         needed, allowed, over);
   }
   return "";
 }
@@ -142,6 +171,8 @@ std::string others(std::span<const Limit> limits) {
       return fmt::format("tiles of IPUs {} receive up to {} bytes in one exchange", list, most);
     case LimitKind::kStream:
       return fmt::format("the host streams {} move up to {} bytes at once", list, most);
+    case LimitKind::kIoTiles:
+      return fmt::format("the I/O tiles of IPUs {} hold up to {} bytes of transfers each", list, most);
     default:
       return fmt::format("IPUs {} need up to {} bytes on their fullest tiles", list, most);
   }
@@ -169,7 +200,7 @@ std::string limits_of(std::span<const Limit> limits) {
 }  // namespace
 
 const char* word(LimitKind kind) {
-  constexpr std::array<const char*, 5> kWords{"tile memory", "code", "receive", "stream", "ipus"};
+  constexpr std::array<const char*, 6> kWords{"tile memory", "code", "receive", "stream", "ipus", "io tiles"};
   return kWords[static_cast<size_t>(kind)];
 }
 

@@ -11,8 +11,8 @@ namespace ipu::report {
 // Estimates of memory are known to be off by about this part of what they say.
 constexpr double kEstimateError = 0.15;
 
-enum class LimitKind : uint8_t { kTileMemory, kCode, kReceive, kStream, kIpus };
-const char* word(LimitKind kind);  // "tile memory", "code", "receive", "stream", "ipus"
+enum class LimitKind : uint8_t { kTileMemory, kCode, kReceive, kStream, kIpus, kIoTiles };
+const char* word(LimitKind kind);  // "tile memory", "code", "receive", "stream", "ipus", "io tiles"
 
 // Something that a program needs of what a machine has, where that is more, or nearly so much.
 struct Limit {

@@ -54,6 +54,7 @@ std::string read(const std::string& path) {
 struct MadeMachine {
   std::string path;  // "": of no file
   Machine machine;
+  const Machine* base = nullptr;  // of with_tiles()
   MadeMachine* next = nullptr;
 };
 std::atomic<MadeMachine*> made_machines = nullptr;
@@ -72,8 +73,8 @@ bool is_alike(const System& a, const System& b) {
 }
 bool is_same(const System& a, const System& b) { return is_alike(a, b) && a.num_ipus == b.num_ipus; }
 
-const Machine& keep(std::string path, Machine machine) {
-  auto* made = new MadeMachine{std::move(path), std::move(machine), made_machines.load()};
+const Machine& keep(std::string path, Machine machine, const Machine* base = nullptr) {
+  auto* made = new MadeMachine{std::move(path), std::move(machine), base, made_machines.load()};
   while (!made_machines.compare_exchange_weak(made->next, made)) {
   }
   return made->machine;
@@ -132,11 +133,13 @@ const Machine* find_machine(std::string_view name) {
 const Machine& machine_of(const System& system) {
   if (const Machine* known = shipped_machine(system.name); known != nullptr && is_same(known->system, system))
     return *known;
-  const Machine* made = find_made([&](const MadeMachine& of) { return is_same(of.machine.system, system); });
+  const Machine* made = find_made(
+      [&](const MadeMachine& of) { return of.base == nullptr && is_same(of.machine.system, system); });
   if (made != nullptr) return *made;
   const Machine* base = shipped_machine(system.name);
   if (base == nullptr)
-    base = find_made([&](const MadeMachine& of) { return is_alike(of.machine.system, system); });
+    base = find_made(
+        [&](const MadeMachine& of) { return of.base == nullptr && is_alike(of.machine.system, system); });
   if (base == nullptr)
     base = shipped_machine(system.ipu_version == 1 ? "gc2" : system.ipu_version == 2 ? "gc200" : "bow");
   Machine machine = *base;
@@ -147,6 +150,18 @@ const Machine& machine_of(const System& system) {
     if (number.key == "ipus") number.value = system.num_ipus;
   }
   return keep("", std::move(machine));
+}
+
+const Machine& with_tiles(const Machine& machine, int tiles) {
+  if (tiles == machine.whole("tiles")) return machine;
+  const Machine* made = find_made(
+      [&](const MadeMachine& of) { return of.base == &machine && of.machine.system.tiles_per_ipu == tiles; });
+  if (made != nullptr) return *made;
+  Machine fewer = machine;
+  fewer.system.tiles_per_ipu = tiles;
+  for (MachineNumber& number : fewer.numbers)
+    if (number.key == "tiles") number.value = tiles;
+  return keep("", std::move(fewer), &machine);
 }
 
 std::string describe(const Machine& machine) {

@@ -629,6 +629,13 @@ def test_a_program_that_does_not_fit_is_warned_of(monkeypatch):
     assert len(lines) == 1
 
 
+def test_a_report_counts_io_tiles():
+    ir = large_program()
+    ir._pb_ir.getSessionOptions().numIOTiles = 32
+    report = popxl.Session(ir, "ipu_hw").report()
+    assert report.to_dict()["program"]["io_tiles"] == 32
+
+
 @pytest.mark.parametrize("how", ["engine option", "environment"])
 def test_strict_memory_refuses_it(how, monkeypatch):
     ir = large_program()

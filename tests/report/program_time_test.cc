@@ -10,8 +10,9 @@ namespace {
 
 const target::Machine& toy() { return *target::find_machine("toy"); }
 
-ProgramTime time_of_text(const std::string& text, int64_t replicas = 1) {
-  return program_time(*ir::parse("module {}\n" + text, "test"), "main", toy(), replicas);
+ProgramTime time_of_text(const std::string& text, int64_t replicas = 1, const char* attributes = "") {
+  return program_time(*ir::parse(fmt::format("module {{{}}}\n", attributes) + text, "test"), "main", toy(),
+                      replicas);
 }
 
 // 16 tiles with 12 fp32 elements each: two a worker, one vector.
@@ -33,6 +34,21 @@ graph @main() -> () {
   ASSERT_EQ(time.kinds.size(), 1u);
   EXPECT_EQ(time.kinds[0].what, "add");
   EXPECT_EQ(time.kinds[0].cycles.total(), kAdd);
+}
+
+// Half of the tiles are reserved: 24 elements a tile, two vectors a worker. That there are more than tiles is for the verdict.
+TEST(ProgramTime, has_no_io_tiles_to_compute_on) {
+  const std::string text = R"(
+entry main = @main
+graph @main() -> () {
+  %x = constant() {value=dense<f32[192]: 1.0> | ipu=0} : f32[192]
+  %y = add(%x, %x) {| ipu=0} : f32[192]
+  return
+}
+)";
+  EXPECT_EQ(time_of_text(text).cycles, kAdd);
+  EXPECT_EQ(time_of_text(text, 1, "io_tiles=8").cycles, kAdd + 6 * 2);
+  EXPECT_EQ(time_of_text(text, 1, "io_tiles=15").cycles, time_of_text(text, 1, "io_tiles=99").cycles);
 }
 
 TEST(ProgramTime, of_a_loop_is_that_of_its_iterations) {

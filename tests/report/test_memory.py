@@ -155,6 +155,34 @@ def test_replicas_beyond_the_system():
     assert limits(passed_through(8), "pod4", replicas=4) == {}
 
 
+def test_io_tiles_are_taken_from_those_that_hold_variables():
+    text = """
+variable @w: f32[160000] {ipu=0}
+entry main = @main
+graph @main() -> () {
+  %w = variable.read() {variable=@w} : f32[160000]
+  variable.assign(%w) {variable=@w}
+  return
+}
+"""
+    tiles = {io: _native.judge_memory(f"module {{io_tiles={io}}}" + text, "toy") for io in (0, 8, 12, 16)}
+    weights = {io: of["ipus"][0]["bytes"]["weights"] for io, of in tiles.items()}
+    assert weights == {0: 40_000, 8: 80_000, 12: 160_000, 16: 640_000}
+    assert "io tiles" not in [limit["kind"] for limit in tiles[12]["limits"]]
+    assert {limit["kind"] for limit in tiles[16]["limits"]} == {"tile memory", "io tiles"}
+    assert "16 tiles of each IPU are reserved for I/O; it has 16 and needs some that compute" in tiles[16]["text"]
+
+
+def test_io_tiles_hold_what_they_move_beside_the_others():
+    def text(tiles):
+        aside = 'exchange="overlap_loops", ipu=0, tile_set="io"'
+        return f"module {{io_tiles={tiles}}}" + passed_through(2**23).replace("| ipu=0", f"| {aside}")
+
+    found = limits(text(64), "gc200")["io tiles"]
+    assert (found["ipu"], found["needed"]) == (0, 2 * 2**25 / 64) and found["allowed"] == 638_976
+    assert "io tiles" not in limits(text(128), "gc200")
+
+
 def passes(number):
     """So many passes over sizes of their own."""
     lines = [

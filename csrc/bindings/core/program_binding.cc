@@ -127,6 +127,7 @@ void bind_program(py::module_& m) {
       .def_property(
           "processes", [](const Program& p) { return p.processes; },
           [](Program& p, int64_t value) { p.processes = counted("processes", value); })
+      .def_readwrite("io_tiles", &Program::io_tiles)
       .def_readwrite("checks_scales", &Program::checks_scales);
   bind_graphs(c);
   bind_tensors(c);

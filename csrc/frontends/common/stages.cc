@@ -99,6 +99,7 @@ ir::Strategy strategy_of(const StagePlan& plan, const StepOptions& options) {
   strategy.half_convolutions = options.half_convolutions;
   strategy.schedule = options.schedule;
   if (options.training) strategy.recomputation = options.recomputation;
+  strategy.io_tiles = options.io_tiles;
   // More would never be in use.
   strategy.prefetch_depth =
       std::clamp<int64_t>(options.prefetch_depth, 1, options.device_iterations * options.accumulation);

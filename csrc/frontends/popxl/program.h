@@ -303,6 +303,7 @@ class Program {
   std::map<int, RemoteBufferInfo> remote_buffers;
   int64_t replicas = 1;   // of the whole job
   int64_t processes = 1;  // that share them
+  int64_t io_tiles = 0;   // of each IPU
   // A log2_scale outside [-32, 32): an error of the run, or taken as the nearest in it.
   bool checks_scales = true;
 

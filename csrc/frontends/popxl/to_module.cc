@@ -42,6 +42,7 @@ std::unique_ptr<ir::Module> ModuleMaker::make() {
   check_calls(program_.main(), path);
   if (program_.replicas != 1) module_->attributes.set("replicas", program_.replicas);
   if (program_.processes != 1) module_->attributes.set("processes", program_.processes);
+  if (program_.io_tiles != 0) module_->attributes.set("io_tiles", program_.io_tiles);
   std::map<ExecutionContext, OpList> by_context;
   for (Op* op : program_.main().schedule()) by_context[entry_of(*op)].push_back(op);
   make_entry(ExecutionContext::kNormal, "main", by_context[ExecutionContext::kNormal]);

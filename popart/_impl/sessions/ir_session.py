@@ -79,6 +79,7 @@ class IrSession(InferenceSession):
         local = options.replicatedGraphCount if options.enableReplicatedGraphs else 1
         total = options.globalReplicationFactor if options.enableDistributedReplicatedGraphs else local
         core.replicas, core.processes = total, max(1, total // local)
+        core.io_tiles = options.numIOTiles
         core.checks_scales = options.throwIfLog2ScaleTensorNotInRange
         ir.setIsPrepared()
         folder = str(options.cachePath) if options.enableEngineCaching else ""

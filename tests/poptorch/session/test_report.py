@@ -21,8 +21,10 @@ class Net(torch.nn.Module):
             return self.second(x)
 
 
-def compiled(batch=8, device_iterations=1):
+def compiled(batch=8, device_iterations=1, io_tiles=0):
     options = poptorch.Options().deviceIterations(device_iterations)
+    if io_tiles:
+        options.TensorLocations.numIOTiles(io_tiles)
     options.setExecutionStrategy(poptorch.ShardedExecution())
     options.connectionType(poptorch.ConnectionType.Never)
     options.useOfflineIpuTarget()
@@ -60,6 +62,15 @@ def test_the_text_names_lines_and_modules_of_the_user():
     assert text.startswith("fits: IPU ") and "a run takes " in text.splitlines()[1] and " on pod16, " in text
     assert "test_report.py:" in text and "first" in text and "  IPU 1: busy " in text
     assert "[8, 16] x [16, 32] at " in text and "    chosen: " in text
+
+
+def test_io_tiles_compute_nothing():
+    whole, fewer = (compiled(1000, io_tiles=number).report() for number in (0, 192))
+    assert fewer.to_dict()["program"]["io_tiles"] == 192 and ", 192 I/O tiles on each" in str(fewer)
+    assert whole.to_dict()["program"]["io_tiles"] == 0 and "I/O tiles" not in str(whole)
+    assert fewer.cycles > whole.cycles
+    for product in fewer.to_dict()["products"]:
+        assert product["chosen"]["tiles"] <= 1472 - 192
 
 
 def test_equal_programs_have_equal_reports_and_other_machines_other_prices():
