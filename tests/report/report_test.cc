@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <future>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,12 @@ const target::Machine& machine(const char* name) { return *target::find_machine(
 
 Report report_of(const ir::Module& module, const char* on = "pod16") {
   return make_report(module, machine(on), {});
+}
+
+// So many random programs; IPU_REPORT_PROGRAMS says more for a long run (test_random_programs.py).
+int several(int count) {
+  const char* text = std::getenv("IPU_REPORT_PROGRAMS");
+  return text == nullptr ? count : static_cast<int>(std::strtol(text, nullptr, 10));
 }
 
 // Random programs on up to three IPUs; conditions over several IPUs, which the passes refuse, are left out.
@@ -47,7 +54,7 @@ int64_t sum_of(const json& entries, const char* of = "cycles") {
 }
 
 TEST(Report, takes_no_less_than_the_longest_operation_and_no_more_than_all) {
-  for (const auto& module : random_programs(200)) {
+  for (const auto& module : random_programs(several(200))) {
     const ProgramTime time = report_of(*module).time;
     double longest = 0, all = 0;
     for (const TimedOp& op : time.ops) {
@@ -60,7 +67,7 @@ TEST(Report, takes_no_less_than_the_longest_operation_and_no_more_than_all) {
 }
 
 TEST(Report, parts_add_up_to_totals_to_the_cycle) {
-  for (const auto& module : random_programs(200)) {
+  for (const auto& module : random_programs(several(200))) {
     const json report = json::parse(to_json(report_of(*module)));
     const json& time = report["time"];
     const int64_t busy = sum_of(time["ipus"], "busy") + sum_of(time["ipus"], "beside");
@@ -88,7 +95,7 @@ TEST(Report, parts_add_up_to_totals_to_the_cycle) {
 }
 
 TEST(Report, is_the_same_bytes_in_every_run_and_thread) {
-  for (const auto& module : random_programs(20)) {
+  for (const auto& module : random_programs(several(20))) {
     const std::string text = ir::print(*module), first = to_json(report_of(*module));
     std::vector<std::future<std::string>> others;
     for (int i = 0; i < 4; ++i)
@@ -101,7 +108,7 @@ TEST(Report, is_the_same_bytes_in_every_run_and_thread) {
 }
 
 TEST(Report, of_machines_that_differ_in_their_clock_has_the_same_cycles_of_tiles) {
-  for (const auto& module : random_programs(50)) {
+  for (const auto& module : random_programs(several(50))) {
     const Report mk2 = report_of(*module, "pod16"), bow = report_of(*module, "bow-pod16");
     for (size_t i = 0; i < mk2.time.ipus.size(); ++i) {
       const Cycles &ours = mk2.time.ipus[i].cycles, &theirs = bow.time.ipus[i].cycles;
@@ -159,8 +166,9 @@ TEST(Report, is_never_faster_than_the_rates_of_the_machine) {
       ASSERT_GE(c.compute * pod16["tiles"] * pod16["fp16_16_macs"], timed.once.macs);
     }
   };
-  for (const auto& module : random_programs(200)) check(*module);
-  for (uint64_t seed = 1; seed <= 20; ++seed) check(*ir::parse(network(seed, 64), "network"));
+  for (const auto& module : random_programs(several(200))) check(*module);
+  for (int seed = 1; seed <= several(20); ++seed)
+    check(*ir::parse(network(static_cast<uint64_t>(seed), 64), "network"));
 }
 
 TEST(Report, says_how_far_its_figures_are_from_measurements) {
@@ -202,7 +210,8 @@ graph @main() -> () {{
 }
 
 TEST(Report, of_twice_the_batch_takes_no_less) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (int i = 1; i <= several(40); ++i) {
+    const auto seed = static_cast<uint64_t>(i);
     double before = 0;
     for (const int64_t batch : {1, 2, 4, 8, 16, 32, 64, 128}) {
       const auto module = ir::parse(network(seed, batch), "network");
