@@ -99,6 +99,45 @@ def test_predictions_are_finite_and_their_parts_positive(results):
         assert 0 < result.predicted < math.inf and min(result.parts.values()) >= 0 < sum(result.parts.values())
 
 
+def test_twice_the_rows_of_a_product_take_no_less(rows):
+    for row in rows:
+        if row.kind == "gemm" and {"m", "k", "n"} <= row.parameters.keys():
+            shape = 1, *(int(row.parameters[name]) for name in "mkn")
+            twice = 1, 2 * shape[1], *shape[2:]
+            once, more = (_native.plan_product(row.machine, of, "fp16.16", 0.6)["cycles"] for of in (shape, twice))
+            assert more >= once, row.id
+
+
+@pytest.mark.slow  # of micro-benchmarks and random programs by the tests around, tests/report/report_test.cc
+def test_times_of_networks_are_sane(network_rows, network_results):
+    """Parts add up, no IPU works longer than the run, none beats its peak, and a Bow takes the cycles of a Mk2."""
+    networks = accuracy.predictions.network_predictions
+    seen = set()
+    for row in network_rows:
+        if row.id not in {result.row.id for result in network_results}:
+            continue
+        run = networks.runs.find(row)
+        form, _ = networks.form_of(row, run)
+        if form in seen:
+            continue
+        seen.add(form)
+        time = form.time(row.machine, replicas=run.replicas)
+        numbers = {name: of[0] for name, of in _native.machine_numbers(row.machine).items()}
+        peak = max(numbers[f"{kind}_macs"] for kind in ("fp16_16", "fp16_32", "fp32"))
+        totals = [sum(of["total"] for of in time[table]) for table in ("kinds", "lines", "modules")]
+        assert totals[0] == totals[1] == totals[2] >= sum(ipu["total"] for ipu in time["ipus"])
+        assert max(ipu["total"] for ipu in time["ipus"]) <= time["cycles"] <= totals[0]
+        for ipu in time["ipus"]:
+            causes = ("compute", "exchange", "overhead", "links", "host", "streaming")
+            assert sum(ipu[cause] for cause in causes) == ipu["total"]
+            assert ipu["waiting"] == time["cycles"] - ipu["total"] >= 0
+        assert time["operations"] <= 2 * peak * numbers["tiles"] * time["cycles"] * len(time["ipus"])
+        mk2, bow = (form.time(machine, replicas=run.replicas) for machine in ("gc200", "bow"))
+        for ours, theirs in zip(mk2["ipus"], bow["ipus"], strict=True):
+            assert [ours[cause] for cause in causes[:3]] == [theirs[cause] for cause in causes[:3]]
+    assert len(seen) > 30
+
+
 def test_cycles_of_a_bow_are_those_of_a_mk2():
     shape = 1, 1000, 2000, 3000
     one, other = (_native.plan_product(machine, shape, "fp16.16", 0.6) for machine in ("gc200", "bow"))
