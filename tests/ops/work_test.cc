@@ -114,6 +114,35 @@ TEST(Work, of_an_expression_has_the_functions_of_equal_subtrees_once) {
             (std::vector<std::string_view>{"cast"}));
 }
 
+// Equal products run in half the tiles each, so both together take about as long as one after the other; what they save is that each
+// pays its phases beside the other one's.
+TEST(Work, of_convolutions_of_a_multi_conv_is_planned_together) {
+  const Attributes window{{"strides", Shape{1, 1}},
+                          {"padding_low", Shape{1, 1}},
+                          {"padding_high", Shape{1, 1}},
+                          {"dilations", Shape{1, 1}},
+                          {"groups", int64_t{1}}};
+  const SampleGraph s = build_sample(get_op("conv"), {{f16({1, 32, 8, 8}), f16({16, 32, 3, 3})}, window});
+  ir::Builder builder(s.graph);
+  ir::Op* other =
+      build_op(builder, "conv", std::vector<ir::Value*>{s.op->operand(0), s.op->operand(1)}, window);
+  const double alone = cycles_of(work_of(*s.op));
+  EXPECT_EQ(cycles_of(work_of(*other)), alone);
+  for (ir::Op* op : {s.op, other}) op->settings.outline.set("multi_conv", int64_t{0});
+  const OpWork work = work_of(*s.op);
+  const auto& convolution = std::get<target::ConvolutionWork>(work.phases[0].form);
+  EXPECT_EQ(convolution.beside.size(), 1);
+  EXPECT_EQ(convolution.options.tile_share, 0.5);
+  const target::ProductPlan& plan = target::convolution_plan(
+      gc200(), convolution.convolution, target::ConvolutionPass::kForward, convolution.options);
+  EXPECT_LE(2 * plan.split.tiles(), gc200().whole("tiles"));
+  const double together = cycles_of(work) + cycles_of(work_of(*other));
+  EXPECT_NEAR(together, plan.cycles.total(), 1e-6);
+  EXPECT_LT(together, 2 * alone);
+  s.op->settings.outline.set("multi_conv.planType", std::string("Serial"));
+  EXPECT_EQ(cycles_of(work_of(*s.op)), alone);
+}
+
 TEST(Work, of_products_counts_the_multiplications) {
   const Attributes window{{"strides", Shape{2, 1}},
                           {"padding_low", Shape{1, 1}},

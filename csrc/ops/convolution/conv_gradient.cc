@@ -124,8 +124,9 @@ const OpRegistration conv_input_gradient =
         })
         .reference(input_gradient_reference)
         .work([](const ir::Op& op) {
-          return convolution_work(op, target::ConvolutionPass::kDataGradient, op.result()->type().shape,
-                                  op.operand(1)->type().shape);
+          return convolution_work(op, target::ConvolutionPass::kDataGradient, [](const ir::Op& gradient) {
+            return ConvolutionShapes{gradient.result()->type().shape, gradient.operand(1)->type().shape};
+          });
         })
         .samples({{{f32({2, 2, 3, 3}), f32({2, 3, 3, 2})},
                    with(window_of({1, 1}, {0, 0}, {0, 0}, {1, 1}), "input_shape", {2, 3, 5, 4})},
@@ -166,8 +167,9 @@ const OpRegistration conv_weight_gradient =
         })
         .reference(weight_gradient_reference)
         .work([](const ir::Op& op) {
-          return convolution_work(op, target::ConvolutionPass::kWeightGradient, op.operand(0)->type().shape,
-                                  op.result()->type().shape);
+          return convolution_work(op, target::ConvolutionPass::kWeightGradient, [](const ir::Op& gradient) {
+            return ConvolutionShapes{gradient.operand(0)->type().shape, gradient.result()->type().shape};
+          });
         })
         .samples({{{f32({2, 3, 5, 4}), f32({2, 2, 3, 3})},
                    with(window_of({1, 1}, {0, 0}, {0, 0}, {1, 1}), "kernel_shape", {2, 3, 3, 2})},

@@ -26,18 +26,52 @@ target::Convolution convolution_of(const ir::Op& op, const Shape& x, const Shape
   return c;
 }
 
+// The convolutions of the op's MultiConv that run at the same time; the op alone where it is in none.
+std::vector<const ir::Op*> members_of(const ir::Op& op) {
+  const ir::Settings& own = op.settings;
+  const Attribute* block = own.outline.find("multi_conv");
+  if (block == nullptr || own.outline.text("multi_conv.planType", "") == "Serial") return {&op};
+  std::vector<const ir::Op*> members;
+  for (const auto& other : op.graph()->ops()) {
+    if (!other->is(op.kind())) continue;
+    const ir::Settings& theirs = other->settings;
+    const Attribute* their_block = theirs.outline.find("multi_conv");
+    if (their_block != nullptr && *their_block == *block && theirs.context == own.context &&
+        theirs.recompute == own.recompute && theirs.ipu == own.ipu)
+      members.push_back(&*other);
+  }
+  return members;
+}
+
 }  // namespace
 
-std::vector<target::Work> convolution_work(const ir::Op& op, target::ConvolutionPass pass, const Shape& x,
-                                           const Shape& weight) {
-  const target::ConvolutionWork work{convolution_of(op, x, weight), pass, product_options(op)};
-  if (target::macs(work) == 0) return {pass_over(op.result()->type(), {""})};
-  return {{work}};
+std::vector<target::Work> convolution_work(const ir::Op& op, target::ConvolutionPass pass,
+                                           ConvolutionShapes (*shapes)(const ir::Op&)) {
+  const auto work_of = [&](const ir::Op& member) {
+    const auto [x, weight] = shapes(member);
+    return target::ConvolutionWork{convolution_of(member, x, weight), pass, product_options(member)};
+  };
+  target::ConvolutionWork own = work_of(op);
+  if (target::macs(own) == 0) return {pass_over(op.result()->type(), {""})};
+  const std::vector<const ir::Op*> members = members_of(op);
+  if (members.size() > 1) {
+    double all = 0;
+    for (const ir::Op* member : members) all += target::macs(work_of(*member));
+    for (const ir::Op* member : members) {
+      if (member == &op) continue;
+      target::ConvolutionWork other = work_of(*member);
+      other.options.tile_share = target::macs(other) / all;
+      if (other.options.tile_share > 0) own.beside.push_back(std::move(other));
+    }
+    own.options.tile_share = target::macs(own) / all;
+  }
+  return {{std::move(own)}};
 }
 
 std::vector<target::Work> forward_convolution_work(const ir::Op& op) {
-  return convolution_work(op, target::ConvolutionPass::kForward, op.operand(0)->type().shape,
-                          op.operand(1)->type().shape);
+  return convolution_work(op, target::ConvolutionPass::kForward, [](const ir::Op& member) {
+    return ConvolutionShapes{member.operand(0)->type().shape, member.operand(1)->type().shape};
+  });
 }
 
 }  // namespace ipu::ops

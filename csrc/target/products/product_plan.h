@@ -43,6 +43,7 @@ struct ProductOptions {
   double density = 1;                     // of weights of which only some blocks are not zero
   int64_t sparse_block = 0;               // rows and columns of such a block; 0: dense
   bool is_dynamic = false;                // which blocks there are is known at run time only
+  double tile_share = 1;                  // of the tiles of an IPU that it may use
   bool exhaustive = false;                // prices every split; the same plan, for tests of the search
   bool operator==(const ProductOptions&) const = default;
 };

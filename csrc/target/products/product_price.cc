@@ -55,7 +55,7 @@ ProductPrices::ProductPrices(const Machine& machine, const ProductShape& product
     : options(o),
       shape(flat(product)),
       core(product_core(machine, o.type, o.wide_weight_loads)),
-      tiles(machine.whole("tiles")),
+      tiles(std::max<int64_t>(1, static_cast<int64_t>(o.tile_share * machine["tiles"]))),
       tiles_per_bus(machine.whole("tiles_per_exchange_bus")),
       memory(o.memory_proportion * machine["bytes_per_tile"]),
       exchange_bytes_(machine["exchange_bytes_per_cycle"]),

@@ -35,7 +35,16 @@ class Pricer {
     return of_plan(known_plan(machine_, work.shape, work.options));
   }
   WorkPrice operator()(const ConvolutionWork& work) const {
-    return of_plan(convolution_plan(machine_, work.convolution, work.pass, work.options));
+    const WorkPrice own = alone(work);
+    if (work.beside.empty()) return own;
+    // All of them take as long as the longest, each a part of that time.
+    double longest = own.cycles(), sum = own.cycles();
+    for (const ConvolutionWork& other : work.beside) {
+      const double cycles = alone(other).cycles();
+      longest = std::max(longest, cycles);
+      sum += cycles;
+    }
+    return own * (longest / sum);
   }
   WorkPrice operator()(const PassWork& work) const {
     if (work.elements == 0) return {};
@@ -110,6 +119,10 @@ class Pricer {
   }
 
  private:
+  WorkPrice alone(const ConvolutionWork& work) const {
+    return of_plan(convolution_plan(machine_, work.convolution, work.pass, work.options));
+  }
+
   double share(int64_t size) const { return std::ceil(static_cast<double>(size) / machine_["tiles"]); }
 
   static int log2_up(int64_t n) { return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n, 1) - 1)); }

@@ -23,6 +23,7 @@ struct ConvolutionWork {
   Convolution convolution = {};
   ConvolutionPass pass = ConvolutionPass::kForward;
   ProductOptions options = {};
+  std::vector<ConvolutionWork> beside = {};  // that run at the same time on other tiles
 };
 
 // A pass over all elements of a result. `functions` are applied to each, by the names of function_cycles.h: those of
