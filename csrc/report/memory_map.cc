@@ -111,8 +111,10 @@ class Map {
   void visit(const ir::Op& op) {
     ops::OpWork work = ops::work_of(op);
     for (target::Work& phase : work.phases)
-      if (target::ProductOptions* options = options_of(phase.form); options != nullptr)
+      if (target::ProductOptions* options = options_of(phase.form); options != nullptr) {
+        *options = target::on_machine(machine_, *options);
         options->memory_proportion = std::min(options->memory_proportion, options_.most_proportion);
+      }
     const int ipu = op.result_count() > 0 ? ipu_of(*op.result()) : op.settings.ipu.value_or(ipus_.front());
     OfIpu& of = of_ipus_.at(ipu);
     of.code.add(op, work);

@@ -82,11 +82,11 @@ std::vector<ProductReport> products_of(const ProgramTime& time, const target::Ma
       ProductReport product;
       if (const auto* plain = std::get_if<target::ProductWork>(&work.form)) {
         product.shape = plain->shape;
-        product.options = plain->options;
+        product.options = target::on_machine(machine, plain->options);
       } else if (const auto* convolution = std::get_if<target::ConvolutionWork>(&work.form)) {
-        product.options = convolution->options;
+        product.options = target::on_machine(machine, convolution->options);
         product.shape =
-            target::pass_shape(machine, convolution->convolution, convolution->pass, convolution->options);
+            target::pass_shape(machine, convolution->convolution, convolution->pass, product.options);
       } else {
         continue;
       }

@@ -143,6 +143,32 @@ TEST(Work, of_convolutions_of_a_multi_conv_is_planned_together) {
   EXPECT_EQ(cycles_of(work_of(*s.op)), alone);
 }
 
+// A C600 multiplies 8-bit floats as they are; a conversion that something else reads too is a pass.
+TEST(Work, of_products_of_8_bit_floats_is_that_of_their_type) {
+  const SampleGraph s = build_sample(get_op("matmul"), {{f32({256, 512}), f32({512, 256})}, {}});
+  ir::Builder builder(s.graph);
+  builder.set_insertion_point(s.op);
+  ir::Op* converted = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    ir::Value* input = s.graph->add_input({DType::kF8_143, s.op->operand(i)->type().shape});
+    converted = build_op(builder, "from_float8", std::vector<ir::Value*>{input}, {{"dtype", DType::kF32}});
+    s.op->set_operand(i, converted->result());
+  }
+  const OpWork product = work_of(*s.op);
+  const target::Machine& c600 = *target::find_machine("c600");
+  const auto cycles_on = [&](const target::Machine& machine, const OpWork& work) {
+    return target::price(machine, work.phases[0], {}).cycles();
+  };
+  const target::ProductShape shape{1, 256, 512, 256};
+  EXPECT_DOUBLE_EQ(cycles_on(c600, product),
+                   target::plan_product(c600, shape, {target::ProductType::kFp8}).cycles.total());
+  EXPECT_DOUBLE_EQ(cycles_on(gc200(), product),
+                   target::plan_product(gc200(), shape, {target::ProductType::kFp16Fp16}).cycles.total());
+  EXPECT_TRUE(work_of(*converted).phases.empty());
+  build_op(builder, "add", std::vector<ir::Value*>{converted->result(), converted->result()}, {});
+  EXPECT_FALSE(work_of(*converted).phases.empty());
+}
+
 TEST(Work, of_products_counts_the_multiplications) {
   const Attributes window{{"strides", Shape{2, 1}},
                           {"padding_low", Shape{1, 1}},

@@ -3,11 +3,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "ops/definition/effects.h"
 #include "ops/definition/family.h"
 #include "ops/definition/rule_support.h"
 #include "ops/definition/work.h"
+#include "ops/linear/product_work.h"
 
 namespace ipu::ops {
 namespace {
@@ -21,6 +24,14 @@ std::vector<ir::Type> infer(const InferContext& c, DTypeSet targets) {
   if (c.has(1) && c.operand(1).elements() != 1)
     shape_error(fmt::format("the scale has {} elements; it is one", c.operand(1).elements()));
   return {{dtype, c.operand(0).shape}};
+}
+
+// Products take 8-bit floats as they are.
+bool is_of_products(const ir::Value* value) {
+  return !value->uses().empty() && std::ranges::all_of(value->uses(), [](const ir::Use& use) {
+    return view_rule(*use.user) != nullptr ? is_of_products(use.user->result())
+                                           : multiplies_float8(*use.user);
+  });
 }
 
 double scale_of(const ReferenceCall& call) {
@@ -79,7 +90,9 @@ const OpRegistration from_float8 =
         .gradient_refused("8-bit floats have no gradients")
         .reference(scaled)
         .kernel("from_float8")
-        .work(one_pass({"cast"}))
+        .work([](const ir::Op& op) {
+          return is_of_products(op.result()) ? std::vector<target::Work>() : one_pass({"cast"})(op);
+        })
         .samples({{{of(DType::kF8_143, {2, 9}), of(DType::kI32, {})},
                    {{"dtype", DType::kF32}},
                    -9,

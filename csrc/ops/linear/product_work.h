@@ -5,6 +5,9 @@
 
 namespace ipu::ops {
 
+// Whether a product or a convolution multiplies 8-bit floats: both operands are conversions of some, in another shape or order.
+bool multiplies_float8(const ir::Op& op);
+
 // How the library is asked for a product or a convolution: with the type of the op's first operand, the memory that its settings
 // allow, and with sums in f32, or in f16 where the op has them so (half_partials.h) or is one itself.
 target::ProductOptions product_options(const ir::Op& op, bool is_half_sum = false);

@@ -196,6 +196,11 @@ void ProductSearch::consider(const ProductPlan& plan) {
   best_total_ = total;
 }
 
+ProductOptions on_machine(const Machine& machine, ProductOptions options) {
+  if (options.type == ProductType::kFp8 && machine["fp8_units"] == 0) options.type = ProductType::kFp16Fp16;
+  return options;
+}
+
 ProductPlan plan_product(const Machine& machine, const ProductShape& shape, const ProductOptions& options) {
   if (options.sparse_block > 0) {
     // The library takes the split of the dense product.

@@ -52,6 +52,9 @@ struct ProductOptions {
 enum class ProductMethod { kMatrixUnit, kVector, kNarrow, kDepthwise };
 const char* word(ProductMethod method);
 
+// The same on a machine: products of 8-bit floats are those of halves where its matrix unit has no such type.
+ProductOptions on_machine(const Machine& machine, ProductOptions options);
+
 // In how many parts each dimension is cut; the product of all but the steps is the number of tiles.
 struct ProductSplit {
   ProductMethod method = ProductMethod::kVector;

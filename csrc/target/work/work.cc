@@ -32,7 +32,7 @@ class Pricer {
       : machine_(machine), replication_(replication) {}
 
   WorkPrice operator()(const ProductWork& work) const {
-    return of_plan(known_plan(machine_, work.shape, work.options));
+    return of_plan(known_plan(machine_, work.shape, on_machine(machine_, work.options)));
   }
   WorkPrice operator()(const ConvolutionWork& work) const {
     const WorkPrice own = alone(work);
@@ -120,7 +120,8 @@ class Pricer {
 
  private:
   WorkPrice alone(const ConvolutionWork& work) const {
-    return of_plan(convolution_plan(machine_, work.convolution, work.pass, work.options));
+    return of_plan(
+        convolution_plan(machine_, work.convolution, work.pass, on_machine(machine_, work.options)));
   }
 
   double share(int64_t size) const { return std::ceil(static_cast<double>(size) / machine_["tiles"]); }
