@@ -1,7 +1,8 @@
 // Keeps activations channels last from one convolution to the next: convolutions produce nhwc, poolings and
 // elementwise ops follow their operands, and where anything else reads or makes such a value a layout.convert
 // stands between. A transpose between images [N, C, H, W] and [N, H, W, C] is nothing but that convert: where it makes
-// what a convolution or a pooling reads, and where it reads what is stored so, no byte moves. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
+// what convolutions and poolings read, or what ops of any layout read beside images that are stored so, and where it reads what is
+// stored so, no byte moves. Works on f32 and f16 of rank 3 and 4 within a graph; inputs and outputs of graphs stay
 // plain. Weights are left to pack-weights.
 #include "ir/channels_last.h"
 
@@ -120,10 +121,26 @@ class ChannelsLast : public Pass {
     const std::vector<int64_t>& perm = op.attributes.integers("perm");
     if (is_last(op.operand(0))) return perm == ir::channels_last_permutation(perm.size());
     if (perm != ir::channels_first_permutation(perm.size())) return false;
+    bool wanted = false;
     for (const ir::Use& use : op.result()->uses()) {
       const ops::OpDef* def = ops::definition(*use.user);
-      if (def == nullptr || !(def->has(ops::kConvolution) || def->has(ops::kPooling))) return false;
+      if (def == nullptr) return false;
+      if (def->has(ops::kConvolution) || def->has(ops::kPooling)) {
+        wanted = true;
+        continue;
+      }
+      // Who takes it either way, beside images that lie so already.
+      if (!def->has(ops::kAnyLayout) && ops::layout_wishes(*use.user).operand(
+                                            static_cast<size_t>(use.index)) != ops::LayoutWish::kAsItComes)
+        return false;
+      for (int i = 0; i < use.user->operand_count(); ++i) {
+        const ir::Value* other = use.user->operand(i);
+        if (other == nullptr || other == op.result() || other->type().shape != to.shape) continue;
+        if (!is_last(other)) return false;
+        wanted = true;
+      }
     }
+    if (!wanted) return false;
     set_last(op);
     return true;
   }
