@@ -90,4 +90,4 @@ def test_the_operation_that_first_loses_a_shape_is_named():
 def test_the_shape_of_an_input_is_lost_outside():
     given = v1.placeholder(tf.float32, [None, 3], name="batch")
     text = refused(errors.InvalidArgumentError, lambda x: x + 1.0, given * 2.0)
-    assert "'batch' (Placeholder) at" in text and "'mul:0' has the shape (None, 3)" in text
+    assert "'batch' (Placeholder) at" in text and f"'mul:0' has the shape {given.shape}" in text

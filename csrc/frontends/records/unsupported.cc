@@ -21,6 +21,7 @@ std::string described(const NodeRecord& node, int version) {
 }
 
 void UnsupportedNodes::add(const NodeRecord& node, int version, const std::string& why) {
+  nodes_ += node.name + "\n";
   const std::string line = ir::user_line(node.location);
   entries_[{std::string(ops::canonical_domain(node.domain)), node.type, version, why}].push_back(
       node_name(node) + (line.empty() ? "" : " at " + line));
@@ -54,7 +55,8 @@ void UnsupportedNodes::raise(const std::string& source, bool is_file) const {
                                 "compute that part outside of it"
                               : "compute that part on the CPU, outside of the unit, or write it with other "
                                 "operations");
-  throw Error(ErrorCode::kUnsupportedOps, text).because("unsupported_nodes", {{"unknown", unknown}});
+  throw Error(ErrorCode::kUnsupportedOps, text)
+      .because("unsupported_nodes", {{"unknown", unknown}, {"nodes", nodes_}});
 }
 
 }  // namespace ipu::frontends::records

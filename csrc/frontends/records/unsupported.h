@@ -17,13 +17,14 @@ class UnsupportedNodes {
   void add(const NodeRecord& node, int version, const std::string& why);
   void add_skipped() { ++skipped_; }  // reads what an operator of the list would have given
   bool empty() const { return entries_.empty(); }
-  // Error(kUnsupportedOps); parameter "unknown": the operators without an importer, "ai.onnx.Hardmax:11, ...". `is_file`: the
-  // model can be exported in another way.
+  // Error(kUnsupportedOps); parameter "unknown": the operators without an importer, "ai.onnx.Hardmax:11, ...", "nodes": names of
+  // the nodes, one a line. `is_file`: the model can be exported in another way.
   [[noreturn]] void raise(const std::string& source, bool is_file) const;
 
  private:
   using Key = std::tuple<std::string, std::string, int, std::string>;  // domain, type, version, why
   std::map<Key, std::vector<std::string>> entries_;                    // names of nodes
+  std::string nodes_;
   int64_t skipped_ = 0;
 };
 

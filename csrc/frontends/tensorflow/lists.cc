@@ -27,7 +27,8 @@ bool has_lists(const GraphRecord& graph) {
 }
 
 bool makes_list(std::string_view type) {
-  return type == "EmptyTensorList" || type == "TensorListReserve" || type == "TensorListFromTensor";
+  return type == "EmptyTensorList" || type == "TensorListReserve" || type == "TensorListFromTensor" ||
+         type == "TensorListSplit" || type == "TensorListScatter" || type == "TensorListScatterV2";
 }
 
 // In place of what the other branch of a condition gives, which nobody reads.
@@ -38,10 +39,18 @@ bool hands_on(std::string_view type) {
   return type == "AddN" || type == "ZerosLike" || type == "Identity" || type == "StopGradient";
 }
 
+// Writes entries behind the last one where it has to.
+bool appends_where_it_writes(const NodeRecord& node) {
+  const Attribute* resizes = node.attributes.find("resize_if_index_out_of_bounds");
+  return node.type == "TensorListSetItem" && resizes != nullptr && std::holds_alternative<bool>(*resizes) &&
+         std::get<bool>(*resizes);
+}
+
 // What is known of a value, by a number that several names of one list share.
 struct Class {
   int parent = -1;  // another number; -1: it is its own
   bool is_list = false;
+  bool is_resized = false;
   int element = -1;                      // class of the entries
   std::vector<int> made_in;              // loops around the node that makes it
   std::vector<std::vector<int>> pushes;  // loops around each node that appends
@@ -84,6 +93,7 @@ class Lists {
       if (gone.is_list && (!kept.is_list || kept.made_in.size() > gone.made_in.size()))
         kept.made_in = gone.made_in;
       kept.is_list = kept.is_list || gone.is_list;
+      kept.is_resized = kept.is_resized || gone.is_resized;
       kept.pushes.insert(kept.pushes.end(), gone.pushes.begin(), gone.pushes.end());
       if (kept.element < 0) {
         kept.element = gone.element;
@@ -143,7 +153,10 @@ class Lists {
       const size_t item = type == "TensorListPushBack" ? 1 : 2;
       if (operands.size() <= item) return;
       set_element(operands[0], operands[item]);
-      if (item == 1) of(operands[0]).pushes.push_back(loops_);
+      if (item == 1 || appends_where_it_writes(node)) of(operands[0]).pushes.push_back(loops_);
+    } else if (type == "TensorListResize" || type == "TensorListScatterIntoExistingList") {
+      link(0, 0);
+      if (type == "TensorListResize" && !operands.empty()) of(operands[0]).is_resized = true;
     } else if (type == "TensorListPopBack") {
       link(0, 0);
       if (operands.size() > 0 && results.size() > 1) set_element(operands[0], results[1]);
@@ -278,6 +291,8 @@ class Lists {
       made.attributes.set("list", fmt::format("{}.{}", root(list), k));
       if (deep > 1) made.attributes.erase("element_dtype");
       if (makes_list(node.type)) made.attributes.set("pushes", pushes_of(list));
+      if (const Class& one = of(list); !one.pushes.empty() || one.is_resized)
+        made.attributes.set("grows", true);
       const bool reads_one = node.type == "TensorListLength" || node.type == "TensorListElementShape";
       if (reads_one && k > 0) continue;
       to.push_back(std::move(made));

@@ -15,7 +15,7 @@ namespace ipu::frontends::tensorflow {
 
 // nullopt: the graph has no lists. Nodes of lists get attributes: "list", the number of the list; of those that make one
 // "pushes", the loops around each node that appends to the list, from the outside, without those around the list. Loops
-// that are named there have a "loop", their number.
+// that are named there have a "loop", their number. "grows" is true where the list may have fewer entries than there is room for.
 std::optional<records::GraphRecord> with_lists_as_tensors(const records::GraphRecord& graph);
 
 }  // namespace ipu::frontends::tensorflow

@@ -85,6 +85,13 @@ constexpr Row kRows[] = {
     {"SigmoidGrad", [](const Term& y, const Term& dy) { return Term::op("sigmoid_gradient", y, dy); }},
 };
 
+void import_accumulate(NodeImportCall& call) {
+  call.ignore("shape");
+  std::vector<ir::Value*> terms;
+  for (int i = 0; i < call.operand_count(); ++i) terms.push_back(call.operand(i));
+  call.set_result(0, build_op(call.builder(), "add_n", terms)->result());
+}
+
 struct ArithmeticTensorflowImporters {
   ArithmeticTensorflowImporters() {
     for (const Row& row : kRows)
@@ -93,6 +100,7 @@ struct ArithmeticTensorflowImporters {
       });
     register_tensorflow_importer("Square",
                                  [](NodeImportCall& call) { set_result(call, square(term(call, 0))); });
+    register_tensorflow_importer("AccumulateNV2", import_accumulate);
     register_tensorflow_importer("FloorDiv", import_floor_div);
     register_tensorflow_importer("Pow", import_pow);
     register_tensorflow_importer("ClipByValue", import_clip);

@@ -54,8 +54,8 @@ void note_stated_entry(NodeImportCall& call, int i) {
   note_entry(call, {*dtype, shape});
 }
 
-// The rounds in which each of the nodes that append to the list runs, all together.
-void note_appended(NodeImportCall& call) {
+// The rounds in which each of the nodes that append to the list runs, all together; at least `least`.
+void note_appended(NodeImportCall& call, int64_t least) {
   int64_t all = 0;
   for (const std::string& loops : call.texts("pushes")) {
     int64_t times = 1;
@@ -68,11 +68,11 @@ void note_appended(NodeImportCall& call) {
     }
     if (__builtin_add_overflow(all, times, &all)) return;
   }
-  call.note(of_list(call, "room"), {all});
+  call.note(of_list(call, "room"), {std::max(all, least)});
 }
 
-// A list without entries, or with as many as there is room for.
-void set_new_list(NodeImportCall& call, bool is_full) {
+// A list with so many entries, all of them zero.
+void set_new_list(NodeImportCall& call, int64_t entries) {
   const std::optional<ir::Type> entry = entry_type(call);
   const std::optional<int64_t> most = room(call);
   ir::Builder& builder = call.builder();
@@ -88,12 +88,12 @@ void set_new_list(NodeImportCall& call, bool is_full) {
             : "a TensorList of which the shape of entries is not known: give TensorArray an element_shape");
     call.set_result(0, builder.splat(kUnknown, 0.0));
   }
-  const auto count = static_cast<int32_t>(is_full ? most.value_or(0) : 0);
+  const auto count = static_cast<int32_t>(entries);
   call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
 }
 
 void ignore_types(NodeImportCall& call) {
-  for (const char* name : {"element_dtype", "shape_type", "Tshape", "num_elements", "list"})
+  for (const char* name : {"element_dtype", "shape_type", "Tshape", "num_elements", "list", "grows"})
     call.ignore(name);
 }
 
@@ -106,9 +106,9 @@ void import_empty(NodeImportCall& call) {
     call.ignore("pushes");
     call.note(of_list(call, "room"), {stated});
   } else {
-    note_appended(call);
+    note_appended(call, 0);
   }
-  set_new_list(call, false);
+  set_new_list(call, 0);
 }
 
 void import_absent(NodeImportCall& call) {
@@ -120,12 +120,14 @@ void import_reserve(NodeImportCall& call) {
   ignore_types(call);
   call.ignore("pushes");
   note_stated_entry(call, 0);
+  std::optional<int64_t> stated;
   if (const ConstantPtr count = call.constant(1)) {
-    const int64_t stated = integers_of(*count).at(0);
-    if (stated < 0) call.unsupported("a TensorList of a negative length");
-    call.note(of_list(call, "room"), {stated});
+    stated = integers_of(*count).at(0);
+    if (*stated < 0) call.unsupported("a TensorList of a negative length");
+    if (call.texts("pushes").empty()) call.note(of_list(call, "room"), {*stated});
   }
-  set_new_list(call, true);
+  if (stated) note_appended(call, *stated);
+  set_new_list(call, stated.value_or(room(call).value_or(0)));
 }
 
 void import_from_tensor(NodeImportCall& call) {
@@ -177,10 +179,12 @@ ir::Value* moved_count(NodeImportCall& call, ir::Value* count, double by) {
 
 void import_set_item(NodeImportCall& call) {
   ignore_types(call);
-  if (call.has("resize_if_index_out_of_bounds") && call.boolean("resize_if_index_out_of_bounds"))
-    call.unsupported("a TensorList that grows: give TensorArray a size, without dynamic_size");
-  ir::Value *stack = call.operand(0), *count = call.operand(1);
-  call.set_result(0, with_entry(call, stack, call.operand(2), call.operand(3)));
+  ir::Value *stack = call.operand(0), *count = call.operand(1), *index = call.operand(2);
+  call.set_result(0, with_entry(call, stack, index, call.operand(3)));
+  if (flag(call, "resize_if_index_out_of_bounds")) {
+    const Term behind = Term(call, reshaped(call, call.cast(index, DType::kI32), {})) + 1.0;
+    count = maximum(Term(call, count), behind).value();
+  }
   call.set_result(1, count);
 }
 
@@ -207,11 +211,132 @@ void import_pop_back(NodeImportCall& call) {
   call.set_result(2, entry_at(call, call.operand(0), count));
 }
 
-void import_stack(NodeImportCall& call) {
-  ignore_types(call);
-  call.has_operand(2);
+// All entries that are there. How many is known when the unit is compiled: the room, unless the count says otherwise.
+ir::Value* entries_of(NodeImportCall& call) {
   if (!is_known(call)) unknown_entries(call);
-  call.set_result(0, call.operand(0));
+  ir::Value *stack = call.operand(0), *count = call.operand(1);
+  const int64_t most = stack->type().shape[0];
+  if (!flag(call, "grows")) return stack;
+  if (const ConstantPtr known = call.constant(1)) {
+    const int64_t there = integers_of(*known).at(0);
+    return there < 0 || there >= most ? stack : sliced(call, stack, 0, 0, there);
+  }
+  const Term is_full = Term(call, count) == static_cast<double>(most);
+  const std::string message = fmt::format(
+      "a TensorList with {{}} entries is made one tensor, which was compiled for {}: shapes inside a unit are static",
+      most);
+  call.op("assertion", {is_full.value(), count}, {{"message", message}});
+  return stack;
+}
+
+void import_stack(NodeImportCall& call) {
+  call.has_operand(2);
+  call.set_result(0, entries_of(call));
+  ignore_types(call);
+}
+
+// The entries behind each other, and how many rows each has.
+void import_concat(NodeImportCall& call) {
+  call.ignore("element_shape");
+  call.operand_count();
+  ir::Value* stack = entries_of(call);
+  ignore_types(call);
+  Shape shape = stack->type().shape;
+  if (shape.size() < 2)
+    call.unsupported("a TensorList of numbers, which have no rows to put behind each other");
+  const std::vector<int64_t> rows(static_cast<size_t>(shape[0]), shape[1]);
+  shape[1] *= shape[0];
+  shape.erase(shape.begin());
+  call.set_result(0, reshaped(call, stack, shape));
+  if (call.has_result(1)) call.set_constant(1, constant_of(rows));
+}
+
+// The list with its first entries only: there is room for no more than it was made with.
+void import_resize(NodeImportCall& call) {
+  ignore_types(call);
+  ir::Value *stack = call.operand(0), *before = call.operand(1);
+  const ConstantPtr size = call.constant(2);
+  if (size == nullptr) call.unsupported("a TensorList of a length that is computed when the program runs");
+  const int64_t wanted = integers_of(*size).at(0);
+  if (const std::optional<int64_t> most = room(call); most && (wanted < 0 || wanted > *most))
+    call.unsupported(fmt::format(
+        "a TensorList with room for {} entries made {} long: make it as long from the start", *most, wanted));
+  if (before->type().shape.empty() && is_known(call)) {  // entries that come back are zero
+    const int64_t most = stack->type().shape[0];
+    Shape column(stack->type().shape.size(), 1);
+    column[0] = most;
+    const Term place{call,
+                     call.op("iota", {}, {{"shape", column}, {"dim", int64_t{0}}, {"dtype", DType::kI32}})};
+    const Term kept = minimum(Term(call, before), static_cast<double>(wanted));
+    stack = (place < Term(call, reshaped(call, kept.value(), Shape(column.size(), 1))))
+                .choose(Term(call, stack), 0.0)
+                .value();
+  }
+  const auto count = static_cast<int32_t>(wanted);
+  call.set_result(0, stack);
+  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+}
+
+void set_filled_list(NodeImportCall& call, ir::Value* stack) {
+  const auto count = static_cast<int32_t>(stack->type().shape[0]);
+  call.set_result(0, stack);
+  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+}
+
+// Pieces of a tensor, of equal lengths.
+void import_split(NodeImportCall& call) {
+  ignore_types(call);
+  call.ignore("pushes");
+  call.has_operand(1);
+  ir::Value* x = call.operand(0);
+  const std::vector<int64_t> lengths = operand_sizes(call, 2, "lengths");
+  Shape shape = x->type().shape;
+  if (lengths.empty() || std::count(lengths.begin(), lengths.end(), lengths[0]) != std::ssize(lengths))
+    call.unsupported("pieces of different lengths: shapes of the entries of a TensorList are equal");
+  if (shape.empty() || shape[0] != lengths[0] * std::ssize(lengths))
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {} into {} pieces of {} rows.", call.described(),
+                            to_string(shape), lengths.size(), lengths[0]));
+  shape[0] = lengths[0];
+  note_entry(call, {x->type().dtype, shape});
+  call.note(of_list(call, "room"), {std::ssize(lengths)});
+  shape.insert(shape.begin(), std::ssize(lengths));
+  set_filled_list(call, reshaped(call, x, shape));
+}
+
+ir::Value* rows_put(NodeImportCall& call, ir::Value* stack, ir::Value* indices, ir::Value* rows) {
+  indices = reshaped(call, call.cast(indices, DType::kI32), {indices->type().elements()});
+  return call.op("index_copy", {stack, indices, rows}, {{"dim", int64_t{0}}});
+}
+
+// Version 2 states the length; otherwise it follows from constant indices.
+void import_scatter(NodeImportCall& call, bool has_length) {
+  ignore_types(call);
+  call.ignore("pushes");
+  call.has_operand(2);
+  ir::Value* rows = call.operand(0);
+  Shape shape = rows->type().shape;
+  int64_t length = has_length ? operand_integer(call, 3, "num_elements") : -1;
+  if (length < 0)
+    for (const int64_t index : call.operand_integers(1, "indices")) length = std::max(length, index + 1);
+  if (shape.empty()) call.unsupported("a TensorList of a number");
+  length = std::max<int64_t>(length, 0);
+  note_entry(call, {rows->type().dtype, {shape.begin() + 1, shape.end()}});
+  call.note(of_list(call, "room"), {length});
+  shape[0] = length;
+  ir::Value* zeros = call.builder().splat({rows->type().dtype, shape}, 0.0);
+  set_filled_list(call, rows_put(call, zeros, call.operand(1), rows));
+}
+
+void import_scatter_into(NodeImportCall& call) {
+  ignore_types(call);
+  ir::Value *stack = call.operand(0), *count = call.operand(1), *rows = call.operand(2),
+            *indices = call.operand(3);
+  const Shape& shape = rows->type().shape;
+  if (shape.empty()) call.unsupported("a TensorList of a number");
+  note_entry(call, {rows->type().dtype, {shape.begin() + 1, shape.end()}});
+  call.set_result(0, is_known(call) ? rows_put(call, stack, indices, rows) : stack);
+  call.set_result(1, count);
 }
 
 void import_gather(NodeImportCall& call) {
@@ -270,6 +395,13 @@ struct ListImporters {
     register_tensorflow_importer("TensorListPopBack", import_pop_back);
     register_tensorflow_importer("TensorListStack", import_stack);
     register_tensorflow_importer("TensorListGather", import_gather);
+    register_tensorflow_importer("TensorListConcat", import_concat);
+    register_tensorflow_importer("TensorListConcatV2", import_concat);
+    register_tensorflow_importer("TensorListResize", import_resize);
+    register_tensorflow_importer("TensorListSplit", import_split);
+    register_tensorflow_importer("TensorListScatter", [](NodeImportCall& c) { import_scatter(c, false); });
+    register_tensorflow_importer("TensorListScatterV2", [](NodeImportCall& c) { import_scatter(c, true); });
+    register_tensorflow_importer("TensorListScatterIntoExistingList", import_scatter_into);
     register_tensorflow_importer("TensorListLength", import_length);
     register_tensorflow_importer("TensorListElementShape", import_element_shape);
     register_tensorflow_importer("ListSum", import_sum, kIpu);

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
+#include "ops/control/body_calls.h"
 #include "ops/definition/tensorflow_nodes.h"
 #include "ops/random/random_support.h"
 
@@ -20,10 +22,14 @@ int64_t stream_of_seeds(int64_t seed, int64_t seed2) {
   return static_cast<int64_t>(((mixed ^ (mixed >> 31)) & (kBeyond - 1)) | kBeyond);
 }
 
-ir::Value* drawn_by(NodeImportCall& call, std::string_view kind, Attributes attributes) {
+int64_t stream_of(NodeImportCall& call) {
   const int64_t seed = call.has("seed") ? call.wide_integer("seed") : 0,
                 seed2 = call.has("seed2") ? call.wide_integer("seed2") : 0;
-  attributes.set("stream_id", seed == 0 && seed2 == 0 ? call.next_stream() : stream_of_seeds(seed, seed2));
+  return seed == 0 && seed2 == 0 ? call.next_stream() : stream_of_seeds(seed, seed2);
+}
+
+ir::Value* drawn_by(NodeImportCall& call, std::string_view kind, Attributes attributes) {
+  attributes.set("stream_id", stream_of(call));
   return call.op(kind, {call.seed()}, std::move(attributes));
 }
 
@@ -131,6 +137,81 @@ void import_dropout(NodeImportCall& call) {
   call.set_result(0, call.op("mul", {x, call.op("dropout", {ones, stateless_seed(call)}, attributes)}));
 }
 
+// Candidate classes, of which a row of classes below `range_max` is drawn; the chance of each, of a class counted from 0.
+struct Sampler {
+  int64_t classes;
+  bool is_logarithmic;  // the chance of class c falls as log((c + 2) / (c + 1))
+
+  Term drawn(const Term& uniform) const {
+    const double most = static_cast<double>(classes - 1);
+    const Term place = is_logarithmic ? exp(uniform * std::log(static_cast<double>(classes) + 1.0)) - 1.0
+                                      : uniform * static_cast<double>(classes);
+    return place.op("floor").op("clamp", {{"min", 0.0}, {"max", most}}).cast(DType::kI32);
+  }
+  Term chance(const Term& number) const {
+    const Term c = number.cast(DType::kF32);
+    if (!is_logarithmic) return c * 0.0 + 1.0 / static_cast<double>(classes);
+    return (1.0 / (c + 1.0)).op("log1p") / std::log(static_cast<double>(classes) + 1.0);
+  }
+};
+
+// Draws until there are `count` different classes. Returns them, and how often was drawn.
+GraphValues drawn_once_each(NodeImportCall& call, const Sampler& sampler, int64_t count) {
+  const int64_t stream = stream_of(call);
+  const auto number = [&](double value) { return call.builder().scalar(DType::kI32, value); };
+  const GraphValues starts{call.builder().splat({DType::kI32, {count}}, -1.0), number(0.0), number(0.0)};
+  return repeated(
+      call, "draw_candidates", std::numeric_limits<int32_t>::max(), starts, {call.seed()},
+      [&](ir::Value* index, const GraphValues& v, const GraphValues& stays) {
+        ir::Value* seed = call.op("random_seed", {stays[0], index});
+        const Term candidate = sampler.drawn(
+            {call, call.op("random_uniform", {seed}, {{"shape", Shape{1}}, {"stream_id", stream}})});
+        const Term known{call, v[0]}, there{call, v[1]};
+        const Term is_new{
+            call,
+            call.op(
+                "logical_not",
+                {(known == candidate).op("reduce_any", {{"dims", Shape{0}}, {"keep_dims", false}}).value()})};
+        const Term place{
+            call,
+            call.op("iota", {}, {{"shape", Shape{count}}, {"dim", int64_t{0}}, {"dtype", DType::kI32}})};
+        const Term next = ((place == there) && is_new).choose(candidate, known);
+        const Term after = there + is_new.cast(DType::kI32);
+        return GraphValues{(after < static_cast<double>(count)).value(), next.value(), after.value(),
+                           (Term(call, v[2]) + 1.0).value()};
+      },
+      true);
+}
+
+void import_candidates(NodeImportCall& call, bool is_logarithmic) {
+  const Sampler sampler{call.integer("range_max"), is_logarithmic};
+  const int64_t count = call.integer("num_sampled");
+  const bool is_unique = call.boolean("unique");
+  call.ignore("num_true");
+  if (count < 1 || sampler.classes < 1 || (is_unique && count > sampler.classes))
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("value out of range: {} draws {} of {} classes{}.", call.described(), count,
+                            sampler.classes, is_unique ? ", each once" : ""));
+  ir::Value *drawn = nullptr, *tries = nullptr;
+  if (is_unique) {
+    const GraphValues found = drawn_once_each(call, sampler, count);
+    drawn = found[0];
+    tries = found[2];
+  } else {
+    drawn = sampler.drawn({call, drawn_by(call, "random_uniform", {{"shape", Shape{count}}})}).value();
+  }
+  // How often a class is expected among them: of those that are there once at most, whether it is.
+  const auto expected = [&](ir::Value* numbers) {
+    const Term p = sampler.chance({call, numbers});
+    if (!is_unique) return p * static_cast<double>(count);
+    return -((Term(call, tries).cast(DType::kF32) * (-p).op("log1p")).op("expm1"));
+  };
+  call.set_result(0, drawn);
+  if (call.has_result(1)) call.set_result(1, expected(call.cast(call.operand(0), DType::kI32)).value());
+  if (call.has_result(2)) call.set_result(2, expected(drawn).value());
+  call.has_operand(0);
+}
+
 struct RandomTensorflowImporters {
   RandomTensorflowImporters() {
     struct Family {
@@ -158,6 +239,10 @@ struct RandomTensorflowImporters {
     register_tensorflow_importer("StatelessRandomGetKeyCounterAlg", import_key);
     register_tensorflow_importer("StatelessRandomGetAlg", import_algorithm);
     register_tensorflow_importer("Dropout", import_dropout, kIpu);
+    register_tensorflow_importer("UniformCandidateSampler",
+                                 [](NodeImportCall& call) { import_candidates(call, false); });
+    register_tensorflow_importer("LogUniformCandidateSampler",
+                                 [](NodeImportCall& call) { import_candidates(call, true); });
     register_tensorflow_importer("RandomShuffle", import_shuffle);
     register_tensorflow_importer("Multinomial", import_multinomial);
   }

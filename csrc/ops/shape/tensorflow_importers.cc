@@ -353,6 +353,24 @@ void import_batch_to_space(NodeImportCall& call) {
   call.set_result(0, x);
 }
 
+// Over which dimensions the gradients of two operands of shapes that are known here are summed.
+void import_broadcast_gradients(NodeImportCall& call) {
+  const std::vector<int64_t> shapes[2] = {operand_sizes(call, 0, "s0"), operand_sizes(call, 1, "s1")};
+  const size_t rank = std::max(shapes[0].size(), shapes[1].size());
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<int64_t>&own = shapes[i], &other = shapes[1 - i];
+    std::vector<int64_t> dims;
+    for (size_t d = 0; d < rank; ++d) {
+      const auto size = [&](const std::vector<int64_t>& shape) {
+        return d + shape.size() < rank ? 1 : shape[d + shape.size() - rank];
+      };
+      if (d + own.size() < rank || (size(own) == 1 && size(other) != 1))
+        dims.push_back(static_cast<int64_t>(d));
+    }
+    if (call.has_result(i)) call.set_constant(i, constant_of(dims));
+  }
+}
+
 struct ShapeTensorflowImporters {
   ShapeTensorflowImporters() {
     register_tensorflow_importer("Reshape", import_reshape);
@@ -361,6 +379,7 @@ struct ShapeTensorflowImporters {
     register_tensorflow_importer("Transpose", import_transpose);
     register_tensorflow_importer("ConcatV2", [](NodeImportCall& call) { import_concat(call, 0, -1); });
     register_tensorflow_importer("Concat", [](NodeImportCall& call) { import_concat(call, 1, 0); });
+    register_tensorflow_importer("BroadcastGradientArgs", import_broadcast_gradients);
     register_tensorflow_importer("Pack", import_pack);
     register_tensorflow_importer("Unpack", import_unpack);
     register_tensorflow_importer("Split", import_split);

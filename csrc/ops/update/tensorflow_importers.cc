@@ -1,7 +1,10 @@
 // Importers of TensorFlow's updates of variables: equations of a variable, its slots, the gradient and numbers. They are computed in
 // single precision and rounded once to the type of the variable.
+#include <fmt/core.h>
+
 #include <functional>
 
+#include "ops/control/body_calls.h"
 #include "ops/definition/tensorflow_nodes.h"
 
 namespace ipu::ops {
@@ -9,32 +12,61 @@ namespace {
 
 class Update {
  public:
-  explicit Update(NodeImportCall& call) : call_(call) {}
+  virtual ~Update() = default;
 
   // Operands in order, in f32.
-  Term next() {
-    Term value = term(call_, place_);
-    ++place_;
-    return value.cast(DType::kF32);
-  }
+  Term next() { return Term(call_, value(place_++)).cast(DType::kF32); }
   void assign(int operand, const Term& value) {
-    call_.assign(operand, value.cast(call_.operand(operand)->type().dtype).value());
+    set(operand, value.cast(this->value(operand)->type().dtype).value());
   }
   bool says(const char* name, bool fallback = false) {
     return call_.has(name) ? call_.boolean(name) : fallback;
   }
   // Operand i when the model states it.
   std::optional<double> stated(int i) {
+    i = operand_of(i);
     const ConstantPtr value = call_.constant(i);
     if (value == nullptr || call_.is_variable(i)) return std::nullopt;
     return reals_of(*value).at(0);
   }
   int place() const { return place_; }
 
- private:
+ protected:
+  explicit Update(NodeImportCall& call) : call_(call) {}
+  virtual ir::Value* value(int i) = 0;
+  virtual void set(int i, ir::Value* value) = 0;
+  virtual int operand_of(int i) const { return i; }
   NodeImportCall& call_;
+
+ private:
   int place_ = 0;
 };
+
+class DenseUpdate final : public Update {
+ public:
+  explicit DenseUpdate(NodeImportCall& call) : Update(call) {}
+
+ private:
+  ir::Value* value(int i) override { return call_.operand(i); }
+  void set(int i, ir::Value* value) override { call_.assign(i, value); }
+};
+
+// The update of one row. The operands are those of the dense update with the numbers of the rows, operand `indices`, among them.
+class RowUpdate final : public Update {
+ public:
+  RowUpdate(NodeImportCall& call, int indices, GraphValues values)
+      : Update(call), indices_(indices), values_(std::move(values)), rows_(values_.size()) {}
+  ir::Value* row(size_t i) const { return rows_[i] == nullptr ? values_[i] : rows_[i]; }
+
+ private:
+  ir::Value* value(int i) override { return values_.at(static_cast<size_t>(i)); }
+  void set(int i, ir::Value* value) override { rows_.at(static_cast<size_t>(i)) = value; }
+  int operand_of(int i) const override { return i < indices_ ? i : i + 1; }
+  int indices_;
+  GraphValues values_, rows_;
+};
+
+using Rule = std::function<void(Update&)>;
 
 void gradient_descent(Update& u) {
   const Term var = u.next(), rate = u.next(), delta = u.next();
@@ -170,15 +202,66 @@ void sign_step(Update& u, bool is_power) {
   u.assign(0, var - rate * (is_power ? exp(scale * agreement) : scale + agreement) * g);
 }
 
+// Row after row of the gradient, so that a row that is named twice is updated twice, as by TensorFlow. The first `variables`
+// operands are variables, that before `indices` is the gradient.
+void import_sparse(NodeImportCall& call, int variables, int indices, const Rule& rule) {
+  GraphValues carried, stays;
+  for (int i = 0; i < call.operand_count(); ++i) (i < variables ? carried : stays).push_back(call.operand(i));
+  ir::Value* numbers = call.operand(indices);
+  const int64_t rows = numbers->type().elements();
+  numbers = reshaped(call, call.cast(numbers, DType::kI32), {rows});
+  const size_t at = static_cast<size_t>(indices - variables);
+  stays[at] = numbers;
+  if (stays[at - 1]->type().shape.empty() || stays[at - 1]->type().shape[0] != rows)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} has a gradient {} for {} rows.", call.described(),
+                            to_string(stays[at - 1]->type()), rows));
+  if (rows == 0) return;
+  const Attributes first{{"dim", int64_t{0}}};
+  const GraphValues next = repeated(
+      call, "sparse_update", rows, carried, stays,
+      [&](ir::Value* index, const GraphValues& values, const GraphValues& given) {
+        ir::Value* place = reshaped(call, index, {1});
+        ir::Value* number = call.op("index_select", {given[at], place}, first);
+        GraphValues operands;
+        for (ir::Value* value : values) operands.push_back(call.op("index_select", {value, number}, first));
+        for (size_t i = 0; i < given.size(); ++i) {
+          if (i == at) continue;
+          operands.push_back(i + 1 == at ? call.op("index_select", {given[i], place}, first) : given[i]);
+        }
+        RowUpdate update(call, indices, operands);
+        rule(update);
+        GraphValues made;
+        for (size_t i = 0; i < values.size(); ++i)
+          made.push_back(call.op("index_copy", {values[i], number, update.row(i)}, first));
+        return made;
+      });
+  for (int i = 0; i < variables; ++i) call.assign(i, next[static_cast<size_t>(i)]);
+}
+
 struct UpdateTensorflowImporters {
   UpdateTensorflowImporters() {
-    using Rule = std::function<void(Update&)>;
     const auto add = [](const char* type, Rule rule) {
       register_tensorflow_importer(type, [rule = std::move(rule)](NodeImportCall& call) {
-        Update update(call);
+        DenseUpdate update(call);
         rule(update);
       });
     };
+    const auto add_sparse = [](const char* type, int variables, int indices, Rule rule) {
+      register_tensorflow_importer(
+          type, [=](NodeImportCall& call) { import_sparse(call, variables, indices, rule); });
+    };
+    add_sparse("ResourceSparseApplyMomentum", 2, 4, momentum);
+    add_sparse("ResourceSparseApplyKerasMomentum", 2, 4, keras_momentum);
+    add_sparse("ResourceSparseApplyAdagrad", 2, 4, [](Update& u) { adagrad(u, false); });
+    add_sparse("ResourceSparseApplyAdagradV2", 2, 5, [](Update& u) { adagrad(u, true); });
+    add_sparse("ResourceSparseApplyAdadelta", 3, 7, ada_delta);
+    add_sparse("ResourceSparseApplyRMSProp", 3, 8, [](Update& u) { rms_prop(u, false); });
+    add_sparse("ResourceSparseApplyCenteredRMSProp", 4, 9, [](Update& u) { rms_prop(u, true); });
+    add_sparse("ResourceSparseApplyProximalGradientDescent", 1, 5, proximal_descent);
+    add_sparse("ResourceSparseApplyProximalAdagrad", 2, 6, proximal_adagrad);
+    add_sparse("ResourceSparseApplyFtrl", 3, 4, [](Update& u) { ftrl(u, false); });
+    add_sparse("ResourceSparseApplyFtrlV2", 3, 4, [](Update& u) { ftrl(u, true); });
     add("ResourceApplyGradientDescent", gradient_descent);
     add("ResourceApplyMomentum", momentum);
     add("ResourceApplyKerasMomentum", keras_momentum);

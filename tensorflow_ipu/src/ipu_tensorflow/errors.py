@@ -61,7 +61,8 @@ def from_core(error: Any, lost: Mapping[str, host.Operation] | None = None) -> t
     if kind is not tf.errors.UnimplementedError:
         return kind(None, None, text)
     text = _CURE.sub(_OUTSIDE, text)
-    named = [op for name, op in (lost or {}).items() if f"node '{name}'" in text]
+    nodes = error.parameters.get("nodes", "").split("\n")
+    named = [op for name, op in (lost or {}).items() if name in nodes]
     for op in named:
         shapes = ", ".join(str(result.shape) for result in op.outputs)
         text += f"\n  shapes:   {place_of(op)} gives {shapes}: it is the first whose shape is not known while the graph is built"

@@ -60,6 +60,10 @@ _REFUSALS = {
         _by_values("tf.math.unsorted_segment_sum over all numbers that may occur needs no list of those that do"),
     ),
     **_each("DynamicPartition", _by_values("multiply by a mask for each part")),
+    **_each("ComputeAccidentalHits", _by_values("sample with remove_accidental_hits=False")),
+    **_each("LeftShift RightShift", _no_rule("multiply, or divide with tf.math.floordiv, by a power of two")),
+    **_each("Bitcast", _no_rule(f"tf.cast converts values; {_OUTSIDE}")),
+    **_each("MaxPoolWithArgmax", _no_rule("use tf.nn.max_pool, and compare with it where the place is needed")),
     **_each("ListDiff", _by_values(_OUTSIDE)),
     **_each(
         "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "

@@ -106,16 +106,43 @@ def segments():
         yield case(f"ResourceScatterNd{name}", V((4, 3)), Given([[2], [0]]), X((2, 3)), dtypes=ONCE)
 
 
+def sparse_updates():
+    rate, share, tiny = Same(0.1), Same(0.9), Same(1e-3)
+    for shape, ids in (((5, 2), [1, 3, 1]), ((3,), [0, 2]), ((4, 2, 3), [3, 3, 3, 0])):
+        var, accum, small = V(shape), V(shape), V(shape, 0.0, 0.1)
+        g, rows = X((len(ids), *shape[1:])), Given(ids)
+        rules = {
+            "Momentum": [var, accum, rate, g, rows, share],
+            "KerasMomentum": [var, accum, rate, g, rows, share],
+            "Adagrad": [var, accum, rate, g, rows],
+            "AdagradV2": [var, accum, rate, tiny, g, rows],
+            "Adadelta": [var, accum, accum, rate, share, tiny, g, rows],
+            "RMSProp": [var, accum, accum, rate, share, Same(0.5), tiny, g, rows],
+            "CenteredRMSProp": [var, small, V(shape, 3.0, 4.0), accum, rate, share, Same(0.5), tiny, g, rows],
+            "ProximalGradientDescent": [var, rate, Same(0.2), Same(0.3), g, rows],
+            "ProximalAdagrad": [var, accum, rate, Same(0.2), Same(0.3), g, rows],
+            "Ftrl": [var, accum, accum, g, rows, rate, Same(0.2), Same(0.3), Same(-0.5)],
+            "FtrlV2": [var, accum, accum, g, rows, rate, Same(0.2), Same(0.3), Same(0.1), Same(-0.5)],
+        }
+        for name, operands in rules.items():
+            dtypes = ONCE if name.startswith("Proximal") else ("float32", "float16")
+            yield case(f"ResourceSparseApply{name}", *operands, slack=8.0, dtypes=dtypes)
+    yield case("ResourceSparseApplyMomentum", var, accum, rate, g, rows, share, use_nesterov=True, slack=8.0)
+    yield case("ResourceSparseApplyAdagrad", var, accum, rate, g, rows, update_slots=False, slack=8.0)
+
+
 def others():
     for shape in ((2, 3, 4, 7), (1, 2, 2, 3), (1, 1, 1, 12)):
         for given in ({"depth_radius": 2, "bias": 1.5, "alpha": 0.3, "beta": 0.75}, {"depth_radius": 1}):
             yield case("LRNGrad", X(shape), X(shape), X(shape), **given, wider=False, slack=4.0, dtypes=ONCE)
+    for shapes in ([(2, 3)], [(4,), (4,)], [(2, 1, 3)] * 3):
+        yield case("AccumulateNV2", [X(shape) for shape in shapes], shape=shapes[0], wider=False)
     for shape in ((4,), (2, 3), ()):
         yield case("CheckNumerics", X(shape), message="all is well")
         yield case("CheckNumericsV2", X(shape), message="all is well")
 
 
-TABLE = Table([*volumes(), *images(), *matrices(), *diagonals(), *segments(), *others()])
+TABLE = Table([*volumes(), *images(), *matrices(), *diagonals(), *segments(), *sparse_updates(), *others()])
 
 
 @pytest.mark.parametrize("name", TABLE.names())
