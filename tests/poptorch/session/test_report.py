@@ -129,3 +129,35 @@ def test_a_model_on_meta_is_reported_as_with_values():
         reports.append(model.report().to_dict())
     assert reports[0] == reports[1]
     assert reports[0]["program"]["replicas"] == 2 and reports[0]["program"]["samples"] == 6
+
+
+class Pair(torch.nn.Module):
+    """Two convolutions, one of twice as many channels, in a MultiConv of a plan; None: in none."""
+
+    def __init__(self, plan):
+        super().__init__()
+        self.wide, self.narrow = torch.nn.Conv2d(16, 32, 3), torch.nn.Conv2d(16, 16, 3)
+        self.plan = plan
+
+    def forward(self, x):
+        if self.plan is None:
+            return self.wide(x), self.narrow(x)
+        with poptorch.MultiConv().planType(self.plan):
+            return self.wide(x), self.narrow(x)
+
+
+def convolutions_of(plan):
+    options = poptorch.Options().connectionType(poptorch.ConnectionType.Never).useOfflineIpuTarget()
+    model = poptorch.inferenceModel(Pair(plan).eval(), options)
+    model.compile(torch.zeros(1, 16, 10, 10))
+    report = model.report().to_dict()
+    (kind,) = (kind for kind in report["time"]["kinds"] if kind["what"] == "conv")
+    return kind["cycles"]["total"], [product["chosen"] for product in report["products"]]
+
+
+def test_convolutions_of_a_multi_conv_share_the_tiles():
+    together, plans = convolutions_of(poptorch.MultiConvPlanType.Parallel)
+    alone, _ = convolutions_of(None)
+    assert sum(plan["tiles"] for plan in plans) <= 1472
+    assert together < alone
+    assert convolutions_of(poptorch.MultiConvPlanType.Serial)[0] == alone
