@@ -184,32 +184,24 @@ def normed(kind, x, *weights, results=1, **attributes):
     return ipu_core.Unit(r.returns(*([made] if results == 1 else made)).unit())
 
 
-def test_norms_over_strided_groups():
+def test_a_norm_over_the_last_dimensions():
     x, gamma, beta = numbers(2, 3, 4), numbers(4), numpy.arange(4, dtype=f32)
-    attributes = {"groups": 2, "is_last": True, "strided": True, "scales": True, "centers": True, "epsilon": 0.01}
-    ((y,), _) = normed("GroupNorm", x, gamma, beta, **attributes).run([x, gamma, beta], {})
-    for group in ([0, 2], [1, 3]):
-        part = x[:, :, group]
-        mean, variance = [getattr(part, f)((1, 2), keepdims=True) for f in ("mean", "var")]
-        wanted = (part - mean) / numpy.sqrt(variance + 0.01) * gamma[group] + beta[group]
-        numpy.testing.assert_allclose(y[:, :, group], wanted, rtol=1e-4, atol=1e-5)
+    attributes = {"axis": 1, "scales": True, "centers": True, "epsilon": 0.01}
+    ((y,), _) = normed("LayerNorm", x, gamma, beta, **attributes).run([x, gamma, beta], {})
+    mean, variance = [getattr(x, f)((1, 2), keepdims=True) for f in ("mean", "var")]
+    numpy.testing.assert_allclose(y, (x - mean) / numpy.sqrt(variance + 0.01) * gamma + beta, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("kind", "shapes", "attributes", "text"),
     [
-        ("GroupNorm", [(2, 3, 4)], {"groups": 3}, "in 3 groups; these divide the 4 channels"),
-        ("GroupNorm", [(2, 3, 4), (3,)], {"groups": 2, "scales": True}, "gamma and beta have one number each"),
-        ("GroupNorm", [(4,)], {"groups": 2}, "it has a batch and channels"),
-        ("GroupNormGradient", [(2, 4), (4, 2)], {"groups": 2}, "and the gradient .* of y"),
         ("LayerNorm", [(2, 3, 4)], {"axis": 3}, "axis"),
-        ("LayerNorm", [(2, 3, 4), (3,)], {"axis": 1, "scales": True}, "do not broadcast"),
-        ("LayerNormGradient", [(2, 4), ()], {"axis": 1}, "and the gradient .* of y"),
+        ("LayerNorm", [(2, 3, 4), (3,)], {"scales": True}, "do not broadcast"),
+        ("LayerNormGradient", [(2, 4), ()], {}, "and the gradient .* of y"),
     ],
 )
 def test_norms_of_shapes_that_do_not_fit(kind, shapes, attributes, text):
-    given = {"scales": False, "centers": False, "epsilon": 0.1}
-    given |= {"axis": 1} if kind.startswith("Layer") else {"is_last": True, "strided": False}
+    given = {"axis": 1, "scales": False, "centers": False, "epsilon": 0.1}
     with pytest.raises(ipu_core.Error, match=text):
         normed(kind, *[numbers(*shape) for shape in shapes], **given | attributes).text()
 

@@ -167,52 +167,39 @@ def check_groups(channels: int, groups: int, what: str) -> None:
 
 def grouped(x: tf.Tensor, groups: int, axis: int, epsilon: float, strided: bool, gamma: Any, beta: Any) -> tf.Tensor:
     """Normalised over groups of the channels at `axis`, times gamma, plus beta; each of these may be None."""
-    is_last = axis == x.shape.rank - 1
-    if groups == 1 and is_last:
+    if groups == 1 and axis == x.shape.rank - 1:
         return over_last(x, 1, epsilon, gamma, beta)
-    return _norm("GroupNorm", x, gamma, beta, groups=groups, is_last=is_last, strided=strided, epsilon=epsilon)
+    shape = [x.shape[axis] if i == axis else 1 for i in range(x.shape.rank)]
+    gamma, beta = [None if weight is None else tf.reshape(weight, shape) for weight in (gamma, beta)]
+    return _scaled(normalised(x, groups, axis, epsilon, strided), gamma, beta, x.dtype)
 
 
 def over_last(x: tf.Tensor, axis: int, epsilon: float, gamma: Any, beta: Any) -> tf.Tensor:
     """Normalised over all dimensions from `axis` on, to the last of which gamma and beta broadcast."""
-    return _norm("LayerNorm", x, gamma, beta, axis=axis, epsilon=epsilon)
-
-
-def _norm(kind: str, x: tf.Tensor, gamma: Any, beta: Any, **given: Any) -> tf.Tensor:
     weights = [tf.cast(weight, x.dtype) for weight in (gamma, beta) if weight is not None]
-    return leaves.differentiable(kind, [x, *weights], scales=gamma is not None, centers=beta is not None, **given)
-
-
-@leaves.body("GroupNorm")
-def _group_norm_body(
-    x: Any, *weights: Any, groups: int, is_last: bool, strided: bool, epsilon: float, scales: bool, centers: bool
-) -> list[Any]:
-    axis = x.shape.rank - 1 if is_last else 1
-    shape = [x.shape[axis] if i == axis else 1 for i in range(x.shape.rank)]
-    weights = tuple(tf.reshape(weight, shape) for weight in weights)
-    return [_scaled(normalised(x, groups, axis, epsilon, strided), weights, scales, centers, x.dtype)]
+    given = {"axis": axis, "epsilon": epsilon, "scales": gamma is not None, "centers": beta is not None}
+    return leaves.differentiable("LayerNorm", [x, *weights], **given)
 
 
 @leaves.body("LayerNorm")
-def _layer_norm_body(x: Any, *weights: Any, axis: int, epsilon: float, scales: bool, centers: bool) -> list[Any]:
+def _layer_norm(x: Any, *weights: Any, axis: int, epsilon: float, scales: bool, centers: bool) -> list[Any]:
     wide = tf.cast(x, tf.float32) if x.dtype == tf.float16 else x
     axes = list(range(axis, x.shape.rank))
     off = wide - tf.reduce_mean(wide, axes, keepdims=True)
     variance = tf.reduce_mean(tf.square(off), axes, keepdims=True)
-    return [_scaled(off * tf.math.rsqrt(variance + epsilon), weights, scales, centers, x.dtype)]
+    gamma, beta = weights[0] if scales else None, weights[-1] if centers else None
+    return [_scaled(off * tf.math.rsqrt(variance + epsilon), gamma, beta, x.dtype)]
 
 
-def _scaled(y: Any, weights: tuple, scales: bool, centers: bool, dtype: tf.DType) -> Any:
-    """`weights`: gamma where it scales, then beta where it centers."""
-    if scales:
-        y = y * tf.cast(weights[0], y.dtype)
-    if centers:
-        y = y + tf.cast(weights[-1], y.dtype)
-    return tf.cast(y, dtype)
-
-
-leaves.register_gradient("GroupNorm")
 leaves.register_gradient("LayerNorm")
+
+
+def _scaled(y: Any, gamma: Any, beta: Any, dtype: tf.DType) -> Any:
+    if gamma is not None:
+        y = y * tf.cast(gamma, y.dtype)
+    if beta is not None:
+        y = y + tf.cast(beta, y.dtype)
+    return tf.cast(y, dtype)
 
 
 def normalised(x: tf.Tensor, groups: int, axis: int, epsilon: float, strided: bool) -> tf.Tensor:
