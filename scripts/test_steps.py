@@ -110,6 +110,13 @@ def fuzzers(seconds, work):
         ("build asan", "programs to fuzz"),
         {**ASAN, **time, "IPU_FUZZ_PROGRAMS": str(programs)},
     )
+    yield Step(
+        "fuzz records of TensorFlow",
+        seconds + 60,
+        [asan_tests, "--gtest_brief=1", "--gtest_filter=TensorflowRecordsFuzz.*"],
+        ("build asan",),
+        {**ASAN, **time},
+    )
     for name, file in (
         ("poptorch.load", "tests/poptorch/files/test_fuzz.py"),
         ("PopART's models", "tests/popart/files/test_fuzz_popart.py"),

@@ -88,7 +88,7 @@ constexpr Row kRows[] = {
 void import_accumulate(NodeImportCall& call) {
   call.ignore("shape");
   std::vector<ir::Value*> terms;
-  for (int i = 0; i < call.operand_count(); ++i) terms.push_back(call.operand(i));
+  for (int i = 0; i < std::max(call.operand_count(), 1); ++i) terms.push_back(call.operand(i));
   call.set_result(0, build_op(call.builder(), "add_n", terms)->result());
 }
 

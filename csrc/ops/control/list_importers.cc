@@ -215,6 +215,7 @@ void import_pop_back(NodeImportCall& call) {
 ir::Value* entries_of(NodeImportCall& call) {
   if (!is_known(call)) unknown_entries(call);
   ir::Value *stack = call.operand(0), *count = call.operand(1);
+  if (stack->type().shape.empty()) unknown_entries(call);
   const int64_t most = stack->type().shape[0];
   if (!flag(call, "grows")) return stack;
   if (const ConstantPtr known = call.constant(1)) {
@@ -255,26 +256,26 @@ void import_concat(NodeImportCall& call) {
 void import_resize(NodeImportCall& call) {
   ignore_types(call);
   ir::Value *stack = call.operand(0), *before = call.operand(1);
-  const ConstantPtr size = call.constant(2);
-  if (size == nullptr) call.unsupported("a TensorList of a length that is computed when the program runs");
-  const int64_t wanted = integers_of(*size).at(0);
-  if (const std::optional<int64_t> most = room(call); most && (wanted < 0 || wanted > *most))
+  const bool is_stated = call.constant(2) != nullptr;
+  const int64_t stated = is_stated ? operand_integer(call, 2, "size") : 0;
+  if (const std::optional<int64_t> most = room(call); is_stated && most && (stated < 0 || stated > *most))
     call.unsupported(fmt::format(
-        "a TensorList with room for {} entries made {} long: make it as long from the start", *most, wanted));
-  if (before->type().shape.empty() && is_known(call)) {  // entries that come back are zero
-    const int64_t most = stack->type().shape[0];
+        "a TensorList with room for {} entries made {} long: make it as long from the start", *most, stated));
+  const Term wanted{call, is_stated ? call.builder().scalar(DType::kI32, static_cast<double>(stated))
+                                    : reshaped(call, call.cast(call.operand(2), DType::kI32), {})};
+  if (is_known(call) && !stack->type().shape.empty()) {  // entries that come back are zero
     Shape column(stack->type().shape.size(), 1);
-    column[0] = most;
+    const Shape one = column;
+    column[0] = stack->type().shape[0];
     const Term place{call,
                      call.op("iota", {}, {{"shape", column}, {"dim", int64_t{0}}, {"dtype", DType::kI32}})};
-    const Term kept = minimum(Term(call, before), static_cast<double>(wanted));
-    stack = (place < Term(call, reshaped(call, kept.value(), Shape(column.size(), 1))))
-                .choose(Term(call, stack), 0.0)
-                .value();
+    const Term kept = minimum(Term(call, before), wanted);
+    stack = (place < Term(call, reshaped(call, kept.value(), one))).choose(Term(call, stack), 0.0).value();
   }
-  const auto count = static_cast<int32_t>(wanted);
   call.set_result(0, stack);
-  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+  const auto count = static_cast<int32_t>(stated);
+  is_stated ? call.set_constant(1, ir::make_constant(DType::kI32, {}, &count))
+            : call.set_result(1, wanted.value());
 }
 
 void set_filled_list(NodeImportCall& call, ir::Value* stack) {

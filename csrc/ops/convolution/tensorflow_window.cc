@@ -25,6 +25,14 @@ Window read_tensorflow_window(NodeImportCall& call, std::vector<int64_t> kernel,
   window.strides =
       spatial_entries(call, "strides", strides ? *strides : call.integers("strides"), rank, is_last);
   window.dilations = spatial_entries(call, "dilations", call.integers("dilations", ones), rank, is_last);
+  for (size_t d = 0; d < rank; ++d)
+    if (window.strides[d] < 1 || window.dilations[d] < 1 || window.kernel[d] < 1)
+      throw Error(
+          ErrorCode::kTypeMismatch,
+          fmt::format("value out of range: {} has a window of {} with strides {} and dilations {}; all are "
+                      "at least 1.",
+                      call.described(), to_string(window.kernel), to_string(window.strides),
+                      to_string(window.dilations)));
   window.padding_low.assign(rank, 0);
   window.padding_high.assign(rank, 0);
   const std::vector<int64_t> pads = call.integers("explicit_paddings", {});

@@ -100,6 +100,7 @@ void import_by_position(NodeImportCall& call, const OpDef& def,
     const bool is_left_out = !call.has_operand(i) && (operand.optional || operand.variadic);
     if (!is_left_out || i < given) operands.push_back(is_left_out ? nullptr : call.operand(i));
   }
+  if (operands.empty() && taken > 0 && !def.operands[0].optional) call.operand(0);  // says that it is missing
   Attributes attributes;
   for (const AttributeDef& attribute : def.attributes) {
     const auto at = rename.find(attribute.name);

@@ -55,11 +55,24 @@ bool is_channels_last(NodeImportCall& call) {
   return false;
 }
 
+namespace {
+
+void require_image(ImportCall& call, const ir::Value* x) {
+  if (x->type().shape.size() < 3)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {}, which has no batch, channels and spatial dimensions.",
+                            call.described(), to_string(x->type().shape)));
+}
+
+}  // namespace
+
 ir::Value* channels_first(ImportCall& call, ir::Value* x) {
+  require_image(call, x);
   return transposed(call, x, ir::channels_first_permutation(x->type().shape.size()));
 }
 
 ir::Value* channels_last(ImportCall& call, ir::Value* x) {
+  require_image(call, x);
   return transposed(call, x, ir::channels_last_permutation(x->type().shape.size()));
 }
 

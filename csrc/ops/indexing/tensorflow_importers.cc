@@ -72,7 +72,7 @@ void import_gather(NodeImportCall& call, bool has_axis) {
   int64_t batch = call.integer("batch_dims", 0);
   if (batch < 0) batch += index_rank;
   const int64_t axis = has_axis ? operand_axis(call, 2, rank) : batch;
-  if (batch > axis || batch > index_rank)
+  if (batch < 0 || batch > axis || batch > index_rank || axis >= std::ssize(x->type().shape))
     throw Error(ErrorCode::kTypeMismatch, fmt::format("value out of range: {} has batch_dims {} and axis {}.",
                                                       call.described(), batch, axis));
   call.set_result(0,
@@ -144,11 +144,20 @@ void import_unsorted_segments(NodeImportCall& call, Combine how) {
   call.set_result(0, segments(call, how, operand_integer(call, 2, "num_segments")));
 }
 
+int64_t segment_count(NodeImportCall& call, const std::vector<int64_t>& ids) {
+  constexpr int64_t kMost = 1 << 24;
+  const int64_t count = ids.empty() ? 0 : ids.back() + 1;
+  if (count < 0 || count > kMost)
+    throw Error(ErrorCode::kTypeMismatch, fmt::format("value out of range: {} has {} segments; from 0 to {}.",
+                                                      call.described(), count, kMost));
+  return count;
+}
+
 // How many segments there are is said by the last number.
 // A number without rows is 0, or 1 of a product: not the largest number of the type, as in unsorted segments.
 void import_sorted_segments(NodeImportCall& call, Combine how) {
   const std::vector<int64_t> ids = call.operand_integers(1, "segment_ids");
-  const int64_t count = ids.empty() ? 0 : ids.back() + 1;
+  const int64_t count = segment_count(call, ids);
   ir::Value* y = segments(call, how, count);
   if (how == Combine::kMin || how == Combine::kMax) {
     std::vector<double> is_there(static_cast<size_t>(count), 0.0);
@@ -164,7 +173,7 @@ void import_sorted_segments(NodeImportCall& call, Combine how) {
 
 void import_segment_mean(NodeImportCall& call) {
   const std::vector<int64_t> ids = call.operand_integers(1, "segment_ids");
-  std::vector<double> rows(static_cast<size_t>(ids.empty() ? 0 : ids.back() + 1), 0.0);
+  std::vector<double> rows(static_cast<size_t>(segment_count(call, ids)), 0.0);
   for (const int64_t id : ids)
     if (id >= 0 && id < std::ssize(rows)) ++rows[static_cast<size_t>(id)];
   for (double& count : rows) count = std::max(count, 1.0);
@@ -206,6 +215,7 @@ void import_variable_scatter_nd(NodeImportCall& call, Combine how) {
 // One number may stand for all updates.
 ir::Value* scattered_rows(NodeImportCall& call, Combine how) {
   ir::Value *x = call.operand(0), *index = index_operand(call, 1);
+  node_dim(call, 0, x->type().shape.size());
   const Shape rest(x->type().shape.begin() + 1, x->type().shape.end());
   const Shape places = index->type().shape;
   const int64_t rows = element_count(places);
@@ -247,6 +257,11 @@ void import_dynamic_stitch(NodeImportCall& call) {
     const std::vector<int64_t> indices = call.operand_integers(i, "indices");
     ir::Value* part = call.operand(count + i);
     const auto index_rank = std::ssize(call.operand(i)->type().shape);
+    if (index_rank > std::ssize(part->type().shape))
+      throw Error(
+          ErrorCode::kTypeMismatch,
+          fmt::format("shape mismatch: {} of rows {}, which has not the {} dimensions of its indices.",
+                      call.described(), to_string(part->type().shape), index_rank));
     rest = Shape(part->type().shape.begin() + index_rank, part->type().shape.end());
     data.push_back(reshaped(call, part, joined({std::ssize(indices)}, rest)));
     for (const int64_t index : indices) {
@@ -255,6 +270,7 @@ void import_dynamic_stitch(NodeImportCall& call) {
       source[static_cast<size_t>(index)] = row++;
     }
   }
+  if (data.empty()) call.operand(0);  // says that it is missing
   if (std::ranges::count(source, -1) > 0) call.unsupported("indices that leave places open");
   ir::Value* all = concatenated(call, data, 0);
   ir::Value* order =

@@ -110,7 +110,10 @@ ir::Value* resized_gradient(NodeImportCall& call, ir::Value* dy, const Shape& si
 }
 
 void check_images(NodeImportCall& call, const Shape& x, const Shape& size) {
-  if (x.size() == 4 && size.size() == 2 && x[1] > 0 && x[2] > 0 && size[0] > 0 && size[1] > 0) return;
+  constexpr int64_t kMost = 1 << 20;
+  if (x.size() == 4 && size.size() == 2 && x[1] > 0 && x[2] > 0 && size[0] > 0 && size[1] > 0 &&
+      size[0] <= kMost && size[1] <= kMost)
+    return;
   throw Error(ErrorCode::kTypeMismatch, fmt::format("shape mismatch: {} of {} with size {}.",
                                                     call.described(), to_string(x), to_string(size)));
 }

@@ -50,6 +50,7 @@ Shape column_of(const Shape& x, bool is_last) {
 void import_bias_add(NodeImportCall& call) {
   ir::Value *x = call.operand(0), *bias = call.operand(1);
   const bool is_last = is_channels_last(call);
+  node_dim(call, is_last ? 0 : 1, x->type().shape.size());
   if (!is_last) bias = reshaped(call, bias, column_of(x->type().shape, false));
   call.set_result(0, call.op("add", {x, bias}));
 }

@@ -31,6 +31,7 @@ Matrices read_matrices(NodeImportCall& call, ir::Value* x) {
 Matrices read_square(NodeImportCall& call, ir::Value* x) {
   const Shape shape = x->type().shape;
   const Matrices m = read_matrices(call, x);
+  if (m.x->type().elements() == 0) call.unsupported("a matrix without elements");
   if (m.rows != m.columns)
     throw Error(ErrorCode::kTypeMismatch,
                 fmt::format("shape mismatch: {} of {}; the last two dimensions are equal.", call.described(),

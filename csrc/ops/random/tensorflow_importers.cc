@@ -107,6 +107,10 @@ void import_multinomial(NodeImportCall& call) {
   call.ignore("output_dtype");
   const Term logits = term(call, 0).cast(DType::kF32);
   const Shape shape = logits.value()->type().shape;
+  if (shape.size() != 2)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {}, which is no rows of classes.", call.described(),
+                            to_string(shape)));
   const int64_t samples = operand_integer(call, 1, "num_samples");
   const Term u{call, drawn_by(call, "random_uniform", {{"shape", Shape{shape[0], samples, shape[1]}}})};
   // 1 - u is in (0, 1]; where it is 1 the noise is infinite, and the class is taken.

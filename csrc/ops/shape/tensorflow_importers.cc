@@ -64,7 +64,7 @@ void import_concat(NodeImportCall& call, int first, int axis) {
   std::vector<ir::Value*> values;
   const int count = call.operand_count() - 1;
   for (int i = 0; i < count; ++i) values.push_back(call.operand(first + i));
-  if (values.empty()) call.operand(first);  // says that it is missing
+  if (values.empty()) shape_mismatch(call, "of no tensors");
   call.set_result(0,
                   concatenated(call, values,
                                operand_axis(call, axis < 0 ? count : axis, values[0]->type().shape.size())));
@@ -113,6 +113,7 @@ void set_pieces(NodeImportCall& call, ir::Value* x, int64_t axis, const std::vec
 void import_split(NodeImportCall& call) {
   ir::Value* x = call.operand(1);
   const int64_t axis = operand_axis(call, 0, x->type().shape.size()), count = call.result_count();
+  if (count == 0) shape_mismatch(call, "into no pieces");
   set_pieces(call, x, axis, std::vector<int64_t>(static_cast<size_t>(count), x->type().shape[axis] / count));
 }
 

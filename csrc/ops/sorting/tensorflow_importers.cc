@@ -27,6 +27,10 @@ void import_in_top_k(NodeImportCall& call) {
   const Term x = term(call, 0);
   ir::Value* target = call.cast(call.operand(1), DType::kI32);
   const Shape shape = x.value()->type().shape;
+  if (shape.size() != 2 || shape[1] == 0)
+    throw Error(ErrorCode::kTypeMismatch,
+                fmt::format("shape mismatch: {} of {}, which is no rows of classes.", call.described(),
+                            to_string(shape)));
   const int64_t k = operand_integer(call, 2, "k");
   const Term place{call, reshaped(call, target, {shape[0], 1})};
   const Term inside = place.op("clamp", {{"min", 0.0}, {"max", static_cast<double>(shape[1] - 1)}});

@@ -59,7 +59,10 @@ class RowUpdate final : public Update {
   ir::Value* row(size_t i) const { return rows_[i] == nullptr ? values_[i] : rows_[i]; }
 
  private:
-  ir::Value* value(int i) override { return values_.at(static_cast<size_t>(i)); }
+  ir::Value* value(int i) override {
+    const auto at = static_cast<size_t>(i);
+    return at < values_.size() ? values_[at] : call_.operand(operand_of(i));  // says that it is missing
+  }
   void set(int i, ir::Value* value) override { rows_.at(static_cast<size_t>(i)) = value; }
   int operand_of(int i) const override { return i < indices_ ? i : i + 1; }
   int indices_;

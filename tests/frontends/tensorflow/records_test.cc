@@ -1,16 +1,23 @@
-// Units of TensorFlow that were recorded (scripts/tensorflow_fixtures.py) are imported without TensorFlow.
+// Units of TensorFlow that were recorded are imported without TensorFlow; records that were broken give a unit or an Error, and
+// nothing is read that is not there. IPU_FUZZ_ROUNDS, IPU_FUZZ_SECONDS (at least), IPU_FUZZ_SEED.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "frontends/tensorflow/unit.h"
 #include "ir/module.h"
+#include "ops/definition/importers.h"
 #include "ops/verify.h"
+#include "support/error.h"
 #include "support/half.h"
 #include "tests/source_tree.h"
 
@@ -144,6 +151,203 @@ TEST(TensorflowRecords, recorded_units_are_imported) {
     ops::verify(*module, ir::Form::kAuthored);
     EXPECT_NE(module->find_graph("main"), nullptr);
   }
+}
+
+// --- broken ones
+
+uint64_t setting(const char* name, uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+class Breaker {
+ public:
+  explicit Breaker(uint64_t seed) : random_(seed) {}
+
+  void break_something(ModelRecord& model) {
+    std::vector<GraphRecord*> graphs;
+    std::vector<std::string> names{"", "lost"};
+    collect(model.graph, graphs, names);
+    GraphRecord& graph = *graphs[below(graphs.size())];
+    const std::string other = names[below(names.size())];
+    if (graph.nodes.empty() || below(8) == 0) return break_graph(graph, other);
+    NodeRecord& node = graph.nodes[below(graph.nodes.size())];
+    switch (below(9)) {
+      case 0:
+        if (!node.operands.empty()) node.operands[below(node.operands.size())] = other;
+        return;
+      case 1:
+        node.operands.resize(below(node.operands.size() + 2), other);
+        return;
+      case 2:
+        node.results.resize(below(node.results.size() + 2), other);
+        return;
+      case 3:
+        return node.attributes.set(attribute_name(node), strange());
+      case 4:
+        node.attributes.erase(attribute_name(node));
+        return;
+      case 5:
+        graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(below(graph.nodes.size())));
+        return;
+      case 6: {
+        const NodeRecord copy = graph.nodes[below(graph.nodes.size())];
+        graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(below(graph.nodes.size() + 1)),
+                           copy);
+        return;
+      }
+      case 7:
+        if (!node.subgraphs.empty()) {
+          node.subgraphs.erase(node.subgraphs.begin());
+        } else {
+          std::swap(node.type, graph.nodes[below(graph.nodes.size())].type);
+        }
+        return;
+      default:
+        node.type = all_types()[below(all_types().size())];
+    }
+  }
+
+  uint64_t below(uint64_t count) { return random_() % std::max<uint64_t>(count, 1); }
+
+ private:
+  static void collect(GraphRecord& graph, std::vector<GraphRecord*>& graphs,
+                      std::vector<std::string>& names) {
+    graphs.push_back(&graph);
+    for (const GraphRecord::Input& input : graph.inputs) names.push_back(input.name);
+    for (const GraphRecord::Initialiser& initialiser : graph.initialisers) names.push_back(initialiser.name);
+    for (NodeRecord& node : graph.nodes) {
+      names.insert(names.end(), node.results.begin(), node.results.end());
+      for (auto& [name, inside] : node.subgraphs) collect(inside, graphs, names);
+    }
+  }
+
+  static const std::vector<std::string>& all_types() {
+    static const std::vector<std::string> kTypes = [] {
+      std::vector<std::string> types;
+      for (const ops::Importer* importer : ops::all_importers())
+        if (importer->domain == ops::kTensorflow || importer->domain == ops::kIpu)
+          types.push_back(importer->type);
+      return types;
+    }();
+    return kTypes;
+  }
+
+  void break_graph(GraphRecord& graph, const std::string& other) {
+    switch (below(5)) {
+      case 0:
+        graph.outputs.resize(below(graph.outputs.size() + 2), other);
+        return;
+      case 1:
+        graph.inputs.push_back({other, {DType::kF32, {2}}});
+        return;
+      case 2:
+        if (!graph.inputs.empty()) graph.inputs.erase(graph.inputs.begin());
+        return;
+      case 3:
+        if (!graph.inputs.empty()) graph.inputs[below(graph.inputs.size())].type = type();
+        return;
+      default:
+        if (!graph.initialisers.empty()) graph.initialisers[below(graph.initialisers.size())].fed = type();
+    }
+  }
+
+  ir::Type type() {
+    static constexpr DType kTypes[] = {DType::kF32,  DType::kF16, DType::kI32,
+                                       DType::kBool, DType::kI64, DType::kU8};
+    Shape shape;
+    for (uint64_t rank = below(5); rank > 0; --rank) shape.push_back(static_cast<int64_t>(below(5)));
+    return {kTypes[below(std::size(kTypes))], shape};
+  }
+
+  std::string attribute_name(const NodeRecord& node) {
+    static const std::vector<std::string> kNames = {"n",      "maximum",  "loop",    "list",        "pushes",
+                                                    "grows",  "branches", "strides", "padding",     "ksize",
+                                                    "value",  "message",  "titles",  "data_format", "axis",
+                                                    "shapes", "dtypes",   "queue",   "num",         "dtype"};
+    std::vector<std::string> names;
+    for (const auto& [name, value] : node.attributes) names.push_back(name);
+    if (names.empty() || below(4) == 0) return kNames[below(kNames.size())];
+    return names[below(names.size())];
+  }
+
+  ConstantPtr array() {
+    static constexpr int64_t kNumbers[] = {0,    1,         2,         3,         -1,       -7,
+                                           1000, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+    const ir::Type made = type();
+    std::vector<std::byte> bytes;
+    for (int64_t i = 0; i < made.elements(); ++i) {
+      const int64_t number = kNumbers[below(std::size(kNumbers))];
+      std::vector<std::byte> one;
+      if (made.dtype == DType::kBool)
+        append(one, static_cast<uint8_t>(number & 1));
+      else
+        append(one, number);
+      one.resize(static_cast<size_t>(size_in_bytes(made.dtype)));
+      bytes.insert(bytes.end(), one.begin(), one.end());
+    }
+    return std::make_shared<ConstantData>(ConstantData{made.dtype, made.shape, std::move(bytes)});
+  }
+
+  Attribute strange() {
+    switch (below(12)) {
+      case 0:
+        return int64_t{0};
+      case 1:
+        return int64_t{-1};
+      case 2:
+        return int64_t{1} << below(63);
+      case 3:
+        return 1.5;
+      case 4:
+        return std::string();
+      case 5:
+        return std::string("NCHW");
+      case 6:
+        return below(2) == 0;
+      case 7:
+        return std::vector<int64_t>(below(7), static_cast<int64_t>(below(4)) - 1);
+      case 8:
+        return std::vector<int64_t>{1, int64_t{1} << 40, -1, INT64_MIN};
+      case 9:
+        return std::vector<std::string>(below(4), "a");
+      case 10:
+        return std::vector<double>{0.0, -1.0};
+      default:
+        return array();
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+// Whether the unit is imported; else it is refused, by an error that is none of ours.
+bool is_imported(const ModelRecord& model) {
+  try {
+    build_unit(model);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_NE(error.code(), ErrorCode::kInternal) << error.message();
+    return false;
+  }
+}
+
+TEST(TensorflowRecordsFuzz, broken_units_are_imported_or_refused) {
+  std::vector<ModelRecord> models;
+  for (const auto& file : unit_files()) models.push_back(read_unit(file));
+  const uint64_t seed = setting("IPU_FUZZ_SEED", 33), rounds = setting("IPU_FUZZ_ROUNDS", 150);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(setting("IPU_FUZZ_SECONDS", 0));
+  uint64_t imported = 0, round = 0;
+  for (; round < rounds || std::chrono::steady_clock::now() < end; ++round) {
+    SCOPED_TRACE(fmt::format("IPU_FUZZ_SEED={} (from round {})", seed + round, round));
+    Breaker breaker(seed + round);
+    ModelRecord model = models[breaker.below(models.size())];
+    for (uint64_t i = 1 + breaker.below(3); i > 0; --i) breaker.break_something(model);
+    imported += is_imported(model);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(imported, 0u);
+  EXPECT_LT(imported, round);
 }
 
 }  // namespace
