@@ -288,7 +288,7 @@ def test_a_feeder_ends_with_its_graph(reads_variables):
             with v1.Session() as session:
                 started(session, queue)
                 assert session.run(result) == [1]
-            return [thread for thread in feeders() if thread not in before]
+                return [thread for thread in feeders() if thread not in before]
 
     before = feeders()
     ours = use()

@@ -314,9 +314,9 @@ class _Pulling:
             if theirs is None:
                 return  # the queue is closed
             if begin is not None:
-                theirs.run(begin)
+                host.run_aside(theirs, begin)
                 begin = None
-            theirs.run(self._push, {self._number: number})
+            host.run_aside(theirs, self._push, {self._number: number})
             del theirs
 
 
