@@ -10,5 +10,6 @@ namespace ipu::target {
 const Machine& machine_of(const System& system);
 // The same but for the number of tiles. It stays alive, and is one for each machine and number.
 const Machine& with_tiles(const Machine& machine, int tiles);
+const Machine& with_tiles(Machine&& machine, int tiles) = delete;
 
 }  // namespace ipu::target
