@@ -8,17 +8,15 @@ its place of use in front, "while|body|node:0", so that no name is taken twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ipu_tensorflow import attributes, core, host, order, ways_out
-from ipu_tensorflow.errors import Refused, refuse_operations
+from ipu_tensorflow import attributes, core, folding, host, messages, order, ways_out
+from ipu_tensorflow.record_tables import Constant, Records, Value, Writer
 
 _ALIASES = {"Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault", "EnsureShape"}
-_SHAPES = {"Shape", "ShapeN", "Size", "Rank", "VariableShape"}
 _READS = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
 _LOOPS = {"While", "StatelessWhile"}
 _CONDITIONS = {"If", "StatelessIf"}
@@ -29,42 +27,6 @@ _EFFECTS = {
     **dict.fromkeys(["Print", "PrintV2", "IpuPrint"], "print"),
 }
 _FEEDS = {"IpuInfeedDequeue", "IpuOutfeedEnqueue"}
-# What these give has another form in the core.
-_NEVER_FOLDED = {"StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg"}
-# What TensorFlow computes when all operands are known, up to so many elements.
-_FOLDED_ELEMENTS = 4096
-
-
-@dataclass
-class Variable:
-    """A variable that the graph reads or writes: `handle` is its resource outside."""
-
-    name: str
-    dtype: np.dtype
-    shape: list[int]
-    handle: Any
-    is_written: bool = False
-
-
-@dataclass
-class Records:
-    data: dict[str, Any]  # what ipu_core.Unit takes
-    variables: list[Variable] = field(default_factory=list)  # in the order of data["graph"]["variables"]
-    names: list[str] = field(default_factory=list)  # of the values handed back
-    folded: list[Any] = field(default_factory=list)  # tensors around the graph whose value was taken as it stands
-    lost: dict[str, host.Operation] = field(default_factory=dict)  # by name of the node: where shapes are lost
-
-
-@dataclass
-class _Constant:
-    array: np.ndarray
-    name: str
-    home: _Place
-    location: tuple[str, int] | None
-    is_emitted: bool = False
-
-
-_Value = str | _Constant
 
 
 def of_graph(
@@ -76,8 +38,8 @@ def of_graph(
     source: str | None = None,
 ) -> Records:
     """Records of what `outputs` (tensors of the graph) and `operations` need, `inputs` being placeholders that are fed."""
-    writer = _Writer()
-    place = _Place(writer, graph, None, "", {inside.name: outside for outside, inside in host.captures_of(graph)})
+    writer = Writer()
+    place = Place(writer, graph, None, "", {inside.name: outside for outside, inside in host.captures_of(graph)})
     fed = []
     for tensor in inputs:
         writer.check_input(tensor, place.outside.get(tensor.name))
@@ -108,75 +70,14 @@ def of_graph(
     return Records(data, list(writer.variables.values()), results, writer.folded, writer.lost)
 
 
-class _Writer:
-    """What all places of one unit share."""
-
-    def __init__(self) -> None:
-        self.variables: dict[str, Variable] = {}
-        self.refused: list[Refused] = []
-        self.unknown: dict[str, host.Operation] = {}  # by name of the node: of a type without a rule
-        self.lost: dict[str, host.Operation] = {}
-        self.folded: list[Any] = []
-
-    def refuse(self, op: host.Operation, why: str, is_invalid: bool = True) -> None:
-        self.refused.append(Refused(op, why, is_invalid))
-
-    def refuse_unknown(self, nodes: list[dict]) -> None:
-        """Of the nodes that are left, those that the core does not know."""
-        for node in nodes if self.unknown else ():
-            if node["name"] in self.unknown:
-                op = self.unknown[node["name"]]
-                self.refuse(op, ways_out.of_unknown(op.type).why, is_invalid=False)
-            for graph in node["subgraphs"].values():
-                self.refuse_unknown(graph["nodes"])
-
-    def check_input(self, tensor: Any, outside: Any) -> None:
-        source = outside.op if outside is not None else tensor.op
-        if source.type == "Identity":
-            source = source.inputs[0].op
-        if source.type in ways_out.REF_VARIABLES:
-            self.refuse(source, ways_out.REF_VARIABLES[source.type].why)
-        elif not tensor.shape.is_fully_defined():
-            self._refuse_shape(tensor if outside is None else outside)
-        self.check_type(tensor)
-
-    def _refuse_shape(self, tensor: Any) -> None:
-        """An input of the unit: the operation outside at which its shape is lost says why."""
-        lost = host.first_unknown_shape(tensor)
-        why = f"has the shape {tensor.shape}; shapes inside a unit are static"
-        if lost is not tensor.op:
-            shapes = ", ".join(str(result.shape) for result in lost.outputs)
-            why = f"gives {shapes}, so that '{tensor.name}' {why}"
-        self.refuse(lost, f"{why}. State all sizes, or pad to a known size")
-
-    def check_type(self, tensor: Any) -> bool:
-        if tensor.dtype == tf.string:
-            self.refuse(tensor.op, "has the type string, which cannot be compiled")
-        return tensor.dtype != tf.string
-
-    def variable(self, handle: Any) -> Variable:
-        name = handle.op.name
-        if name not in self.variables:
-            shape, dtype = host.handle_shape_and_type(handle)
-            if not shape.is_fully_defined():
-                self.refuse(handle.op, f"has the shape {shape}; shapes inside a unit are static")
-                shape = tf.TensorShape([])
-            self.variables[name] = Variable(name, np.dtype(dtype.as_numpy_dtype), shape.as_list(), handle)
-        return self.variables[name]
-
-    def finish(self) -> None:
-        if self.refused:
-            raise refuse_operations(self.refused)
-
-
-class _Place:
+class Place:
     """A graph at one place of use. `outside`: the tensors around it that its placeholders stand for, by name."""
 
     def __init__(
         self,
-        writer: _Writer,
+        writer: Writer,
         graph: host.Graph,
-        parent: _Place | None,
+        parent: Place | None,
         prefix: str,
         outside: dict[str, Any],
         nodes: list[dict] | None = None,
@@ -188,9 +89,9 @@ class _Place:
         self.prefix = prefix
         self.outside = outside
         self.settings = settings or {}  # of operations that say nothing themselves
-        self.values: dict[str, _Value] = {}
+        self.values: dict[str, Value] = {}
         self.nodes: list[dict] = [] if nodes is None else nodes
-        self._children: dict[str, dict[str, _Place]] = {}
+        self._children: dict[str, dict[str, Place]] = {}
         self._effects: dict[str, list[order.Effect]] = {}
 
     # --- the way of a graph
@@ -211,23 +112,23 @@ class _Place:
         results = [tensor.name for tensor in op.outputs]
         if kind == "Placeholder":
             self._write_placeholder(op)
-        elif (refusal := ways_out.of_invalid(kind)) is not None and not self._fold(op):
+        elif (refusal := ways_out.of_invalid(kind)) is not None and not folding.fold(self, op):
             self.writer.refuse(op, refusal.why)
             self._give_up(op)
         elif kind in ("NoOp", "VarHandleOp"):
             pass
         elif kind == "Const":
-            self._constant(op, results[0], attributes.tensor(op))
+            self.constant(op, results[0], attributes.tensor(op))
         elif kind in _ALIASES:
             self._alias(results[0], op.inputs[0])
         elif kind == "IdentityN":
             for result, tensor in zip(results, op.inputs):
                 self._alias(result, tensor)
-        elif kind == "StringFormat" and _is_printed(op):
+        elif kind == "StringFormat" and messages.is_printed(op):
             self._give_up(op)
         elif kind == "VarIsInitializedOp":
-            self._constant(op, results[0], np.array(True))
-        elif not self._fold(op):
+            self.constant(op, results[0], np.array(True))
+        elif not folding.fold(self, op):
             self._write_node(op)
 
     def _write_placeholder(self, op: host.Operation) -> None:
@@ -239,7 +140,7 @@ class _Place:
             self.values[name] = self.parent.value(tensor)
         elif tensor is not None and tensor.op.type == "Const":
             self.writer.folded.append(tensor)
-            self._constant(tensor.op, name, attributes.tensor(tensor.op))
+            self.constant(tensor.op, name, attributes.tensor(tensor.op))
         else:
             self.writer.refuse(op, "is a placeholder inside the computation: nothing can feed it. Make it outside")
             self._give_up(op)
@@ -251,16 +152,16 @@ class _Place:
 
     # --- values
 
-    def value(self, tensor: Any) -> _Value:
+    def value(self, tensor: Any) -> Value:
         return self.values[tensor.name]
 
     def operand(self, tensor: Any) -> str:
         """The name by which a node reads the tensor."""
         if tensor.dtype == tf.resource:
             return self.writer.variable(self.resource(tensor)).name
-        return self._named(self.value(tensor))
+        return self.named(self.value(tensor))
 
-    def _named(self, value: _Value) -> str:
+    def named(self, value: Value) -> str:
         if isinstance(value, str):
             return value
         if not value.is_emitted:
@@ -276,8 +177,8 @@ class _Place:
             value.home.nodes.append(_located(node, value.location))
         return value.name
 
-    def _constant(self, op: host.Operation, name: str, array: np.ndarray) -> None:
-        self.values[name] = _Constant(array, self.prefix + name, self, host.user_line(op))
+    def constant(self, op: host.Operation, name: str, array: np.ndarray) -> None:
+        self.values[name] = Constant(array, self.prefix + name, self, host.user_line(op))
 
     def _alias(self, name: str, tensor: Any) -> None:
         if tensor.dtype != tf.resource:
@@ -292,7 +193,7 @@ class _Place:
         return source
 
     def _resource_source(self, tensor: Any) -> Any:
-        place: _Place | None = self
+        place: Place | None = self
         while True:
             op = tensor.op
             if place is not None and tensor.name in place.outside:
@@ -304,7 +205,7 @@ class _Place:
             else:
                 return tensor
 
-    def _inside(self, tensor: Any) -> tuple[Any, _Place] | None:
+    def _inside(self, tensor: Any) -> tuple[Any, Place] | None:
         """What a call or a branch of a condition gives as this tensor. The other branch has something to stand in for a variable
         that only one of them has."""
         if tensor.op.type not in _CONDITIONS | _CASES and host.called_function(tensor.op) is None:
@@ -346,13 +247,13 @@ class _Place:
 
     # --- functions
 
-    def children(self, op: host.Operation) -> dict[str, _Place]:
+    def children(self, op: host.Operation) -> dict[str, Place]:
         """The graphs that an operation runs, by role."""
         if op.name not in self._children:
             self._children[op.name] = self._find_children(op)
         return self._children[op.name]
 
-    def _find_children(self, op: host.Operation) -> dict[str, _Place]:
+    def _find_children(self, op: host.Operation) -> dict[str, Place]:
         if op.type in _LOOPS:
             return {role: self._child(op, role, op.get_attr(role).name, list(op.inputs)) for role in ("cond", "body")}
         if op.type in _CONDITIONS:
@@ -366,11 +267,11 @@ class _Place:
         called = None if attributes.is_leaf(op) else host.called_function(op)
         return {} if called is None else {"f": self._child(op, "f", called, list(op.inputs))}
 
-    def _child(self, op: host.Operation, role: str, function: str, given: list[Any]) -> _Place:
+    def _child(self, op: host.Operation, role: str, function: str, given: list[Any]) -> Place:
         graph = host.function_graph(self.graph, function, given)
         outside = {inside.name: tensor for inside, tensor in zip(graph.inputs, given)}
         nodes = self.nodes if role == "f" else None
-        return _Place(
+        return Place(
             self.writer,
             graph,
             self,
@@ -380,13 +281,13 @@ class _Place:
             self.settings | attributes.settings_of(op),
         )
 
-    def _repeat_body(self, op: host.Operation) -> _Place:
+    def _repeat_body(self, op: host.Operation) -> Place:
         """Carried values come first among the operands, but for the number of trips, and among the inputs of the body."""
         graph = host.body_of(op)
         captured = list(host.captures_of(graph))
         given = list(op.inputs)[-len(captured) :] if captured else []
         outside = {inside.name: tensor for (_, inside), tensor in zip(captured, given)}
-        return _Place(
+        return Place(
             self.writer,
             graph,
             self,
@@ -407,15 +308,15 @@ class _Place:
         elif op.type == "IpuRepeat":
             self._write_repeat(op)
         elif op.type == "Assert":
-            self._write_assert(op)
+            messages.write_assert(self, op)
         elif op.type in ("Print", "PrintV2"):
-            self._write_print(op)
+            messages.write_print(self, op)
         else:
             types_fit = [self.writer.check_type(tensor) for tensor in [*op.inputs, *op.outputs]]
             if all(types_fit) and not _has_rule(op):
                 self._write_unknown(op)
             else:
-                self._emit(op, [self.operand(tensor) for tensor in op.inputs], attributes.of(op))
+                self.emit(op, [self.operand(tensor) for tensor in op.inputs], attributes.of(op))
 
     def _write_unknown(self, op: host.Operation) -> None:
         """An operation that is refused if it is left when dead ones are gone."""
@@ -424,9 +325,9 @@ class _Place:
         for source in sources:
             if source.type != "VarHandleOp":
                 self.writer.refuse(source, f"{ways_out.OTHER_RESOURCE}: {ways_out.of_unknown(op.type).way}")
-        self._emit(op, [self.operand(tensor) for tensor in op.inputs if tensor.dtype != tf.resource], {})
+        self.emit(op, [self.operand(tensor) for tensor in op.inputs if tensor.dtype != tf.resource], {})
 
-    def _emit(
+    def emit(
         self,
         op: host.Operation,
         operands: list[str],
@@ -458,7 +359,7 @@ class _Place:
         child = self.children(op)["f"]
         self._inline(op, child)
 
-    def _inline(self, op: host.Operation, child: _Place) -> None:
+    def _inline(self, op: host.Operation, child: Place) -> None:
         child.nodes = self.nodes
         graph = child.graph
         for inner in child._ordered(graph.outputs, host.control_outputs_of(graph)):
@@ -470,7 +371,7 @@ class _Place:
     def _write_condition(self, op: host.Operation) -> None:
         places = self.children(op)
         predicate = self.value(op.inputs[0])
-        if isinstance(predicate, _Constant):
+        if isinstance(predicate, Constant):
             if op.type in _CASES:
                 index = int(predicate.array)
                 role = f"branch{index if 0 <= index < len(places) else len(places) - 1}"
@@ -486,7 +387,7 @@ class _Place:
         results = [self.prefix + op.outputs[i].name for i in kept]
         self.values |= {op.outputs[i].name: result for i, result in zip(kept, results)}
         given = {"branches": len(places)} if op.type in _CASES else {}
-        self._emit(op, [self.operand(op.inputs[0])], given, subgraphs, results)
+        self.emit(op, [self.operand(op.inputs[0])], given, subgraphs, results)
 
     def _write_loop(self, op: host.Operation) -> None:
         places = self.children(op)
@@ -504,11 +405,11 @@ class _Place:
         given: dict[str, Any] = {}
         if condition.graph.inputs[1:2] and condition.graph.inputs[1].op.name.endswith("maximum_iterations"):
             maximum = self.value(op.inputs[1])
-            if isinstance(maximum, _Constant) and maximum.array >= 0:
+            if isinstance(maximum, Constant) and maximum.array >= 0:
                 given["maximum"] = int(maximum.array)
         results = [self.prefix + op.outputs[i].name for i in carried]
         self.values |= {op.outputs[i].name: result for i, result in zip(carried, results)}
-        self._emit(op, operands, given, subgraphs, results)
+        self.emit(op, operands, given, subgraphs, results)
 
     def _write_repeat(self, op: host.Operation) -> None:
         place = self.children(op)["body"]
@@ -519,95 +420,13 @@ class _Place:
         operands = [self.operand(tensor) for tensor in [*given[:trips], *carried]]
         inputs = [place.carry(tensor) for tensor in graph.inputs[: len(carried)]]
         subgraph = _subgraph(place, inputs, place.write(graph.outputs, graph.control_outputs))
-        self._emit(op, operands, {} if trips else {"n": op.get_attr("n")}, {"body": subgraph})
+        self.emit(op, operands, {} if trips else {"n": op.get_attr("n")}, {"body": subgraph})
 
     def carry(self, tensor: Any) -> str:
         """The placeholder stands for a value of this place's own."""
         self.outside.pop(tensor.name, None)
         self.values[tensor.name] = self.prefix + tensor.name
         return self.prefix + tensor.name
-
-    def _write_assert(self, op: host.Operation) -> None:
-        pieces, operands = [], [self.operand(op.inputs[0])]
-        for tensor in list(op.inputs)[1:]:
-            value = self.value(tensor)
-            if tensor.dtype == tf.string and isinstance(value, _Constant):
-                pieces.append(" ".join(text.decode() for text in value.array.ravel()))
-            else:
-                self.writer.check_type(tensor)
-                pieces.append("{}")
-                operands.append(self._named(value))
-        self._emit(op, operands, {"message": " ".join(pieces), "summarize": op.get_attr("summarize")})
-
-    def _write_print(self, op: host.Operation) -> None:
-        """The tensors that are printed, each with the words in front of it."""
-        if op.type == "Print":
-            operands, titles = [self.operand(op.inputs[0])], [op.get_attr("message").decode()]
-            tensors = list(op.inputs)[1:]
-            titles += [""] * (len(tensors) - 1)
-            given = {"first_n": op.get_attr("first_n"), "summarize": op.get_attr("summarize")}
-        else:
-            operands, text = [], op.inputs[0].op
-            if text.type != "StringFormat":
-                self.writer.refuse(op, "prints a string that is not known while the graph is built: print tensors")
-                return
-            pieces = text.get_attr("template").decode().split(text.get_attr("placeholder").decode())
-            tensors, titles = list(text.inputs), [*pieces[:-1]]
-            given = {"summarize": text.get_attr("summarize")}
-        shown = []
-        words = ""
-        for tensor, title in zip(tensors, titles):
-            words += title
-            if tensor.dtype == tf.string:
-                value = self.values.get(tensor.name)
-                if not isinstance(value, _Constant):
-                    self.writer.check_type(tensor)
-                    continue
-                words += " ".join(piece.decode() for piece in value.array.ravel())
-                continue
-            shown.append(words.strip().rstrip(":="))
-            operands.append(self.operand(tensor))
-            words = ""
-        self._emit(op, operands, given | {"titles": shown})
-
-    # --- folding
-
-    def _fold(self, op: host.Operation) -> bool:
-        if op.type in _SHAPES:
-            return self._fold_shape(op)
-        is_pure = op.inputs and op.outputs and not op.op_def.is_stateful
-        if not is_pure or self.children(op) or attributes.is_leaf(op) or op.type in _NEVER_FOLDED:
-            return False
-        given = []
-        for tensor in op.inputs:
-            value = self.values.get(tensor.name)
-            if not isinstance(value, _Constant):
-                return False
-            given.append(value.array)
-        if any(_is_large(tensor) or tensor.dtype in (tf.variant, tf.resource) for tensor in op.outputs):
-            return False
-        for tensor, array in zip(op.outputs, host.evaluate(op, given)):
-            self._constant(op, tensor.name, array)
-        return True
-
-    def _fold_shape(self, op: host.Operation) -> bool:
-        for tensor, result in zip(op.inputs, op.outputs):
-            shape = tensor.shape
-            if op.type == "VariableShape":
-                shape = tf.TensorShape(self.writer.variable(self.resource(tensor)).shape)
-            if op.type == "Rank" and shape.rank is not None:
-                value: Any = shape.rank
-            elif shape.is_fully_defined():
-                value = shape.num_elements() if op.type == "Size" else shape.as_list()
-            else:
-                return False
-            self._constant(op, result.name, np.array(value, result.dtype.as_numpy_dtype))
-        return True
-
-
-def _is_printed(op: host.Operation) -> bool:
-    readers = op.outputs[0].consumers()
-    return bool(readers) and all(reader.type == "PrintV2" for reader in readers)
 
 
 def _has_rule(op: host.Operation) -> bool:
@@ -619,11 +438,6 @@ def _located(node: dict[str, Any], line: tuple[str, int] | None) -> dict[str, An
     return node if line is None else node | {"location": line}
 
 
-def _is_large(tensor: Any) -> bool:
-    elements = tensor.shape.num_elements()
-    return elements is not None and elements > _FOLDED_ELEMENTS
-
-
 def _is_invariant(body: Any, index: int, operand: Any) -> bool:
     """Whether a loop hands an operand on as it is."""
     tensor = body.outputs[index]
@@ -632,7 +446,7 @@ def _is_invariant(body: Any, index: int, operand: Any) -> bool:
     return operand.dtype == tf.resource or tensor is body.inputs[index] or tensor.name == body.inputs[index].name
 
 
-def _subgraph(place: _Place, inputs: list[str], outputs: list[str]) -> dict[str, Any]:
+def _subgraph(place: Place, inputs: list[str], outputs: list[str]) -> dict[str, Any]:
     return {"name": place.prefix, "inputs": inputs, "nodes": place.nodes, "outputs": outputs}
 
 
