@@ -286,7 +286,7 @@ def program_methods(names: list[str]) -> None:
                 tried((*what, "differentiate"), s.p.differentiate, [s.g, [], None, {}])
                 for tensor in (s.v, s.x, s.sum):
                     tried((*what, "place"), s.p.place, [tensor])
-    for name in ("replicas", "processes", "checks_scales"):
+    for name in ("replicas", "processes", "checks_scales", "io_tiles"):
         for number, hostile in enumerate(HOSTILE):
             s = Small()
             if tried((name, number), lambda value, s=s, name=name: setattr(s.p, name, value), [hostile]):
@@ -317,7 +317,7 @@ def rest() -> None:
 
 def main(part: str) -> None:
     methods = {name for name in vars(_native.Program) if not name.startswith("_")} - {"id", "replicas", "processes"}
-    assert methods - {"checks_scales"} == set(METHODS), methods ^ set(METHODS)
+    assert methods - {"checks_scales", "io_tiles"} == set(METHODS), methods ^ set(METHODS)
     if part == "rest":
         rest()
     else:

@@ -87,9 +87,8 @@ def test_tensorflow_gets_an_environment_of_its_own_without_torch(machine):
     run = machine.setup("--tensorflow")
     assert run.returncode == 0 and run.stdout.startswith("Installing TensorFlow 2.21.0 into .venv-tf"), run.stderr
     requirements, keras = machine.called()  # no system packages, nothing into .venv
-    assert requirements.endswith("-r scripts/requirements-tensorflow.txt") and keras.endswith(
-        "--no-deps tf-keras==2.21.0"
-    )
+    assert requirements.endswith("tensorflow-cpu==2.21.0 numpy pytest pytest-xdist==3.8.0 hypothesis")
+    assert keras.endswith("--no-deps tf-keras==2.21.0")
     listed = (machine.folder / "scripts" / "requirements-tensorflow.txt").read_text()
     assert "tensorflow-cpu==2.21.0\n" in listed and "torch" not in listed
     assert machine.setup("--tensorflow").stdout == "" and machine.called() == []
@@ -97,6 +96,18 @@ def test_tensorflow_gets_an_environment_of_its_own_without_torch(machine):
     machine.tool("bin/python3", f'echo "$*" >> {machine.calls}; [ "$1" != -V ] || echo Python 3.11.2')
     machine.setup("--tensorflow")
     assert "-m venv .venv-tf" in machine.called()
+
+
+@pytest.mark.parametrize(
+    "version, packages", [("2.15.1", "tensorflow-cpu==2.15.1 numpy"), ("newest", "tensorflow-cpu numpy")]
+)
+def test_another_tensorflow_gets_another_environment(machine, version, packages):
+    machine.installed([])
+    shutil.copytree(machine.folder / ".venv-tf", machine.folder / f".venv-tf-{version}")
+    run = machine.setup("--tensorflow", version)
+    assert run.returncode == 0 and f"into .venv-tf-{version}, " in run.stdout, run.stderr
+    assert packages in machine.called()[0]
+    assert machine.setup("--tensorflow", version).stdout == "" and machine.called() == []
 
 
 def test_changed_requirements_are_installed_again(machine):

@@ -216,7 +216,7 @@ def test_the_next_input_is_fetched_and_the_last_output_stored_beside_the_compute
     for _ in range(10):  # another process may hold a core for one call
         run(x)
         events = run._executable.take_trace()
-        compute = [e for e in events if e["kernel"] == "matmul" or "matmul" in e["kernel"] or "product" in e["kernel"]]
+        compute = [e for e in events if any(word in e["kernel"] for word in ("matmul", "product", "linear"))]
         loads = [e for e in events if e["step"] == "stream_load" and e["io_tiles"]]
         stores = [e for e in events if e["step"] == "stream_store" and e["io_tiles"]]
         for moved in (loads, stores):
