@@ -130,7 +130,7 @@ def groups(rows, results):
     yield f"{len(results)} rows are {len(found)} measurements: {repeated} rows repeat {several} of them"
     known = {result.row.id for result in results}
     lacking = [row.id for row in rows if row.kind in predictions.KINDS and row.id not in known]
-    yield f"not expressed of these kinds: {', '.join(lacking) or 'none'}"
+    yield f"not expressed of these kinds: {', '.join(sorted(lacking)) or 'none'}"
 
 
 def verdicts(rows, results):

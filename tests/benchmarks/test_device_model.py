@@ -117,7 +117,7 @@ def test_times_of_networks_are_sane(network_rows, network_results):
         if row.id not in {result.row.id for result in network_results}:
             continue
         run = networks.runs.find(row)
-        form, _ = networks.form_of(row, run)
+        form = networks.parsed(networks.text_of(row, run)[0])
         if form in seen:
             continue
         seen.add(form)
