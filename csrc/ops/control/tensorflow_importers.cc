@@ -19,11 +19,15 @@ namespace {
 // A bound for loops that end when their values say so.
 constexpr int64_t kUnbounded = std::numeric_limits<int32_t>::max();
 
-ir::Value* condition_of(NodeImportCall& call, ir::Value* condition, const char* what) {
-  const ir::Type& type = condition->type();
-  if (type.dtype == DType::kBool && type.elements() == 1) return reshaped(call, condition, {});
+void check_condition(NodeImportCall& call, const ir::Type& type, const char* what) {
+  if (type.dtype == DType::kBool && type.elements() == 1) return;
   wrong_graph(fmt::format("dtype mismatch: {} of {} is {}; it is one boolean", what, call.described(),
                           to_string(type)));
+}
+
+ir::Value* condition_of(NodeImportCall& call, ir::Value* condition, const char* what) {
+  check_condition(call, condition->type(), what);
+  return reshaped(call, condition, {});
 }
 
 void set_results(NodeImportCall& call, const GraphValues& results) {
@@ -227,7 +231,7 @@ void import_while(NodeImportCall& call) {
   if (condition.graph->outputs().size() != 1)
     wrong_graph(fmt::format("wrong number of outputs: the condition of {} gives {} values; it is one boolean",
                             call.described(), condition.graph->outputs().size()));
-  condition_of(call, condition.graph->outputs()[0], "the condition");
+  check_condition(call, condition.graph->outputs()[0]->type(), "the condition");
   Loop loop(call, carried.values, body);
   const auto known = known_rounds(*condition.graph, *body.graph, carried.constants);
   const int64_t trip = std::max<int64_t>(std::min(known ? known->count : most, most), 0);

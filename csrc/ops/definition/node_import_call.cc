@@ -44,7 +44,8 @@ std::vector<Wanted> converted_integers(const ConstantData& data) {
     default:
       break;
   }
-  IPU_CHECK(false, fmt::format("a constant of {} where integers are read", to_string(data.dtype)));
+  throw Error(ErrorCode::kTypeMismatch,
+              fmt::format("dtype mismatch: a constant of {} where integers are read", to_string(data.dtype)));
 }
 
 }  // namespace
