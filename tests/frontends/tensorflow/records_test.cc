@@ -326,7 +326,7 @@ bool is_imported(const ModelRecord& model) {
   try {
     build_unit(model);
     return true;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return false;
   }
 }
