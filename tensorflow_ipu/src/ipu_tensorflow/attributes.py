@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tensorflow.host import AttrValue, Operation
+from ipu_tensorflow.host import CALLS, AttrValue, Operation
 
 # What scopes (scopes.py) say of an operation: ours begin with an underscore, as all that TensorFlow leaves alone.
 DEVICE = "_ipu_device"
@@ -17,7 +17,6 @@ SHARD = "_ipu_shard"
 FRONTEND = "_ipu_frontend_attributes"
 LEAF = "_ipu_leaf"  # of a call: type and attributes of the node that stands for it (leaves.py)
 
-_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 _OURS = "Ipu"
 _GRADIENT = re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 # Follow from the operands, or matter to TensorFlow's runtime alone.
@@ -30,7 +29,7 @@ def leaf_value(kind: str, given: dict[str, Any], results: int) -> AttrValue:
 
 def _leaf_of(op: Operation) -> tuple[str, dict[str, Any]] | None:
     """Type and attributes. None: it is none, or no more: a call that TensorFlow differentiates itself gives more results."""
-    if op.type not in _CALLS or LEAF not in op.node_def.attr:
+    if op.type not in CALLS or LEAF not in op.node_def.attr:
         return None
     kind, given, results = json.loads(op.get_attr(LEAF))
     return (kind, given) if results == len(op.outputs) else None

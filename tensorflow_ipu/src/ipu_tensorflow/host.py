@@ -33,6 +33,7 @@ else:
     Operation = ops.Operation
     Tensor = tf.Tensor
 
+CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 # Collections that hold tensors and operations: those of a traced graph are no use outside it.
 _OWN_COLLECTIONS = {
     ops.GraphKeys.UPDATE_OPS,
@@ -91,7 +92,7 @@ class TracedGraph(func_graph.FuncGraph):
         outer = ops.get_default_graph()
         super().__init__(name, collections=_Collections(outer._collections))
         self.updates: list[Any] | None = (
-            None  # of optimizers that sum gradients (accumulation.py), where this is the body of a loop
+            None  # what sums over iterations (accumulation.py), where this is the body of a loop
         )
         self._gradient_override_map = dict(_GRADIENTS)
         self._attr_scope_map = {key: value for key, value in outer._attr_scope_map.items() if key not in without}
@@ -154,7 +155,7 @@ def captures_of(graph: Graph) -> list[tuple[Tensor, Tensor]]:
 
 def called_function(op: Operation) -> str | None:
     """The function that an operation calls; the type of the operation names it in functions of the kind before FuncGraph."""
-    if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+    if op.type in CALLS:
         return op.get_attr("f").name
     return op.type if op.graph._get_function(op.type) is not None else None
 
@@ -267,18 +268,6 @@ def dataset_variant(dataset: Any) -> Tensor:
 def dataset_of(variant: Tensor, element_spec: Any) -> Any:
     """The dataset that a tensor holds."""
     return dataset_ops._VariantDataset(variant, element_spec)
-
-
-def operations_behind(tensor: Tensor) -> list[Operation]:
-    """All operations that a tensor needs."""
-    found: dict[str, Operation] = {}
-    pending = [tensor.op]
-    while pending:
-        op = pending.pop()
-        if op.name not in found:
-            found[op.name] = op
-            pending += [operand.op for operand in op.inputs] + list(op.control_inputs)
-    return list(found.values())
 
 
 # --- sessions

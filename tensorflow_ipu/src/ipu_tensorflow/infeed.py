@@ -19,7 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tensorflow import flags, host, library
+from ipu_tensorflow import flags, host, library, sharding
 
 _TYPES = (tf.float32, tf.float16, tf.int32, tf.bool, tf.int8, tf.uint8)
 # What the copy of a dataset cannot have.
@@ -63,7 +63,7 @@ class IPUInfeedQueue:
         self._lock = threading.Lock()
         self._feeding: _Feeding | _Pulling | None = None
         self._numbers: list[int] = []  # of the native queues
-        types = {op.type for op in host.operations_behind(host.dataset_variant(dataset))}
+        types = {op.type for op in sharding.dependencies([host.dataset_variant(dataset)])}
         self._read = types & (_VARIABLES | _PLACEHOLDERS)  # of the session
         if self._read:
             host.watch_sessions()

@@ -310,7 +310,7 @@ class _Watch:
         trace.check_arity(
             function, len(given), f"{what} of a pipeline,", f"{len(given) + len(named)} values", list(named)
         )
-        before = {op.name for op in self._graph.get_operations()}
+        before = len(self._graph.get_operations())
         with scopes.ipu_shard(device), tf.name_scope(f"stage_{index}"):
             results = function(*given, **named)
         if isinstance(results, dict):
@@ -322,24 +322,21 @@ class _Watch:
         self._check(what, device, index, before, [*given, *named.values()])
         return results
 
-    def _check(self, what: str, device: Any, index: int, before: set[str], given: Sequence[Any]) -> None:
+    def _check(self, what: str, device: Any, index: int, before: int, given: Sequence[Any]) -> None:
         known = {tensor.name for tensor in tf.nest.flatten(list(given)) if tf.is_tensor(tensor)}
         outside = {inside.name: tensor for tensor, inside in host.captures_of(self._graph)}
-        for op in self._graph.get_operations():
-            if op.name in before:
-                continue
+        made = self._graph.get_operations()[before:]
+        names = {op.name for op in made}
+        for op in made:
             for tensor in op.inputs:
-                source = outside.get(tensor.name)
+                found = outside.get(tensor.name, tensor)
                 if tensor.dtype == tf.resource:
-                    self._own((tensor if source is None else source).op.name, what, device, index)
-                    continue
-                is_foreign = tensor.op.name in before or source is not None
-                if (
-                    is_foreign
+                    self._own(found.op.name, what, device, index)
+                elif (
+                    (found is not tensor or tensor.op.name not in names)
                     and tensor.name not in known
-                    and (tensor if source is None else source).op.type != "Const"
+                    and found.op.type != "Const"
                 ):
-                    found = tensor if source is None else source
                     line = host.user_line(found.op)
                     raise ValueError(
                         f"pipeline: {what} uses the tensor '{found.name}'"
