@@ -130,6 +130,12 @@ void import_reserve(NodeImportCall& call) {
   set_new_list(call, stated.value_or(room(call).value_or(0)));
 }
 
+void set_filled_list(NodeImportCall& call, ir::Value* stack) {
+  const auto count = static_cast<int32_t>(stack->type().shape[0]);
+  call.set_result(0, stack);
+  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+}
+
 void import_from_tensor(NodeImportCall& call) {
   ignore_types(call);
   call.ignore("pushes");
@@ -139,9 +145,7 @@ void import_from_tensor(NodeImportCall& call) {
   if (shape.empty()) call.unsupported("a TensorList of a number");
   note_entry(call, {stack->type().dtype, {shape.begin() + 1, shape.end()}});
   call.note(of_list(call, "room"), {shape[0]});
-  const auto count = static_cast<int32_t>(shape[0]);
-  call.set_result(0, stack);
-  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
+  set_filled_list(call, stack);
 }
 
 [[noreturn]] void unknown_entries(NodeImportCall& call) {
@@ -276,12 +280,6 @@ void import_resize(NodeImportCall& call) {
   const auto count = static_cast<int32_t>(stated);
   is_stated ? call.set_constant(1, ir::make_constant(DType::kI32, {}, &count))
             : call.set_result(1, wanted.value());
-}
-
-void set_filled_list(NodeImportCall& call, ir::Value* stack) {
-  const auto count = static_cast<int32_t>(stack->type().shape[0]);
-  call.set_result(0, stack);
-  call.set_constant(1, ir::make_constant(DType::kI32, {}, &count));
 }
 
 // Pieces of a tensor, of equal lengths.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ir/transposed_layout.h"
+
 namespace ipu::passes {
 namespace {
 
@@ -9,13 +11,6 @@ bool is_packable(const ir::Type& type) {
   return (type.dtype == DType::kF32 || type.dtype == DType::kF16) && type.shape.size() >= 2 &&
          type.shape.size() <= Layout::kMaxRank && !type.layout.is_channels_last() &&
          type.elements() > 1;  // one element broadcasts: its layout would say nothing
-}
-
-template <class Map>
-Layout renamed(const Layout& layout, const Map& map) {
-  std::vector<int> order = layout.order(static_cast<size_t>(layout.rank()));
-  for (int& dimension : order) dimension = map[static_cast<size_t>(dimension)];
-  return Layout(order, map[static_cast<size_t>(layout.cut())], layout.block());
 }
 
 template <class Map>
@@ -78,7 +73,7 @@ void LayoutClasses::attach(int child, int parent, const Map& map) {
   from.map = map;
   to.size += from.size;
   to.refused |= from.refused;
-  if (from.wanted) want_of_root(parent, renamed(*from.wanted, map));
+  if (from.wanted) want_of_root(parent, ir::renamed_layout(*from.wanted, from.shape.size(), map));
 }
 
 void LayoutClasses::want_of_root(int root, const Layout& layout) {
@@ -89,14 +84,14 @@ void LayoutClasses::want_of_root(int root, const Layout& layout) {
 
 void LayoutClasses::want(int node, const Layout& layout) {
   const Found found = find(node);
-  want_of_root(found.root, renamed(layout, found.map));
+  want_of_root(found.root, ir::renamed_layout(layout, nodes_[index(node)].shape.size(), found.map));
 }
 
 std::optional<Layout> LayoutClasses::layout(int node) {
   const Found found = find(node);
   const Node& root = nodes_[index(found.root)];
   if (!root.wanted || root.refused) return std::nullopt;
-  return renamed(*root.wanted, inverse(found.map, root.shape.size()));
+  return ir::renamed_layout(*root.wanted, root.shape.size(), inverse(found.map, root.shape.size()));
 }
 
 }  // namespace ipu::passes
