@@ -46,6 +46,7 @@ def flat(results):
 def _run(net, fed, start, build):
     graph = tf.Graph()
     with graph.as_default(), v1.Session() as session:
+        v1.set_random_seed(1)  # initial values are the same in each run of a test
         given = [v1.placeholder(array.dtype, array.shape) for array in fed[0]]
         with v1.variable_scope("", use_resource=True):
             results = build(given)

@@ -25,10 +25,9 @@ SMALL = {
 
 
 def of_type(dtype, computation):
-    """Variables have this type, so that layers do whose inputs are indices. Their initial values are the same in each run."""
+    """Variables have this type, so that layers do whose inputs are indices."""
 
     def net(*given):
-        v1.set_random_seed(1)
         with v1.variable_scope(v1.get_variable_scope(), dtype=dtype):
             return computation(*given)
 
